@@ -1,0 +1,1 @@
+"""The controls and baselines that a coordinator is compared with, one file a method."""

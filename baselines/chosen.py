@@ -1,0 +1,87 @@
+"""The two controls that papers leave out: the best single agent, and one fixed agent per task.
+
+Both are chosen on validation items by mean score; equal scores go to the cheaper agent, then to the earlier one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from baselines.single import SingleAgent
+from trinity.arena import Arena, Contender, cost_axis, mean_cost, mean_score
+from trinity.context import Context
+from trinity.types import Agent, Client, Episode, Item, Record
+
+
+async def validated(arena: Arena) -> dict[str, list[Record]]:
+    """Agent name -> its validation records, in pool order."""
+    return {agent.name: await arena.validate(SingleAgent(agent)) for agent in arena.agents}
+
+
+def best_agent(arena: Arena, records: Mapping[str, Sequence[Record]]) -> Agent:
+    """The agent with the highest mean score among `records`; ties to the cheaper one, then to pool order."""
+    axis = cost_axis(arena.agents)
+
+    def merit(agent: Agent) -> tuple[float, float]:
+        score = mean_score(records[agent.name])
+        cost = mean_cost(records[agent.name], axis)
+        return (-1.0 if score is None else score, -(cost or 0.0))
+
+    return max(arena.agents, key=merit)
+
+
+def by_task(records: Mapping[str, Sequence[Record]], task: str) -> dict[str, list[Record]]:
+    """The part of `records` that belongs to `task`."""
+    return {name: [record for record in rows if record.task == task] for name, rows in records.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class FixedAgents:
+    """Method: the agent that `table` gives for the item's task answers alone."""
+
+    table: Mapping[str, Agent]
+    name: str
+    variant: str
+    backbone: str
+    replicates: int | None
+
+    async def solve(self, item: Item, client: Client, context: Context) -> Episode:
+        """Ask the task's agent."""
+        return await SingleAgent(self.table[item.task]).solve(item, client, context)
+
+
+def fixed(name: str, variant: str, table: Mapping[str, Agent]) -> FixedAgents:
+    """A `FixedAgents` whose backbone and replicates follow from its table."""
+    models = dict.fromkeys(agent.model for agent in table.values())
+    once = all(agent.deterministic for agent in table.values())
+    return FixedAgents(table, name, variant, " + ".join(models), 1 if once else None)
+
+
+class BestSingle(Contender):
+    """The agent that is best over all validation items."""
+
+    async def prepare(self, arena: Arena) -> Sequence[FixedAgents]:
+        """Choose, say what was chosen."""
+        records = await validated(arena)
+        agent = best_agent(arena, records)
+        arena.choices["best_single"] = {"agent": agent.name, "accuracy_val": _scores(records)}
+        return [fixed("best_single", agent.name, dict.fromkeys(arena.tasks, agent))]
+
+
+class Lookup(Contender):
+    """For each task the agent that is best on its validation items."""
+
+    async def prepare(self, arena: Arena) -> Sequence[FixedAgents]:
+        """Choose per task, say what was chosen."""
+        records = await validated(arena)
+        parts = {task: by_task(records, task) for task in arena.tasks}
+        table = {task: best_agent(arena, part) for task, part in parts.items()}
+        arena.choices["lookup"] = {
+            task: {"agent": table[task].name, "accuracy_val": _scores(parts[task])} for task in arena.tasks
+        }
+        return [fixed("lookup", "", table)]
+
+
+def _scores(records: Mapping[str, Sequence[Record]]) -> dict[str, float | None]:
+    return {name: mean_score(rows) for name, rows in records.items()}

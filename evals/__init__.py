@@ -1,0 +1,1 @@
+"""Benchmarks, graders, statistics and reports."""

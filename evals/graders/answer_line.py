@@ -1,0 +1,47 @@
+"""Finds the final answer that a text declares, by its `Answer:` line or another marker."""
+
+from __future__ import annotations
+
+import re
+
+# Every gap is bounded, so that a hostile text costs time linear in its length.
+_GAP = r"[ \t*_`'\"]{0,6}"
+_LINE = re.compile(rf"(?<!\w)answer{_GAP}(?:is{_GAP})?[:=]", re.IGNORECASE)
+_SENTENCE = re.compile(rf"(?<!\w)answer{_GAP}(?:is|would be|should be|seems to be|must be)(?!\w)", re.IGNORECASE)
+_HASHES = re.compile(r"^####", re.MULTILINE)
+_BOXED = re.compile(r"\\boxed[ ]?\{([^{}\n]{0,80}(?:\{[^{}\n]{0,40}\}[^{}\n]{0,40}){0,3})\}")
+_NEXT_QUESTION = re.compile(r"^[ \t*#]{0,6}(?:question|q)[ ]?\d{0,3}[ *]{0,3}:", re.IGNORECASE | re.MULTILINE)
+
+
+def declared(text: str) -> str | None:
+    r"""What follows the marker of the final answer, one line of `text`; None = no marker.
+
+    Markers, the first kind found counts: the last `Answer:` (the next filled line when nothing follows it), the last
+    `\boxed{}`, the first `####`, the last `answer is`. A text that goes on with a next `Question:` after its
+    answer is read up to there.
+    """
+    own = _without_run_on(text)
+    if marks := list(_LINE.finditer(own)):
+        return _rest(own, marks[-1].end())
+    if boxes := _BOXED.findall(own):
+        return str(boxes[-1])
+    if hashes := _HASHES.search(own):
+        return _rest(own, hashes.end())
+    if sentences := list(_SENTENCE.finditer(own)):
+        return _rest(own, sentences[-1].end())
+    return None
+
+
+def _without_run_on(text: str) -> str:
+    """`text` up to a next question that follows an answer: small models invent and answer further ones."""
+    answers = [mark.end() for pattern in (_LINE, _HASHES, _BOXED) if (mark := pattern.search(text))]
+    following = _NEXT_QUESTION.search(text, min(answers)) if answers else None
+    return text[: following.start()] if following else text
+
+
+def _rest(text: str, start: int) -> str:
+    """The line's rest from `start`, or the next line that holds a letter or digit."""
+    for line in text[start:].split("\n", 8)[:8]:
+        if any(char.isalnum() for char in line):
+            return line
+    return ""

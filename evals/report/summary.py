@@ -1,0 +1,191 @@
+"""`summary.json`: one object a table row, and what a reader needs to judge the rows."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from evals.report.rows import ALL, REFERENCE, Row, Run, build_rows, merged, reference_means
+from evals.report.tally import Tallies, tally
+from evals.stats.power import minimum_detectable_difference
+from trinity.errors import LedgerError
+from trinity.types import Record
+
+SMALL_RUN = 100
+"""Below this many test items a run shows the path, not a finding."""
+POWER = 0.8
+"""Power of the minimum detectable difference."""
+COST_AXES: Mapping[str, str] = {
+    "usd": "cost_usd_mean",
+    "gflop": "gflop_mean",
+    "weighted_tokens": "weighted_tokens_mean",
+}
+"""Cost axis -> the row's key, in the order in which they are preferred."""
+
+
+def build_summary(
+    records: Iterable[Record],
+    *,
+    manifest: Mapping[str, Any],
+    choices: Mapping[str, Any],
+    effort: Mapping[str, Any],
+    totals: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The summary of a run: JSON-able, without NaN (unknown is None), the same for records in any order.
+
+    Accuracy is the mean score over items, replicates averaged within an item first, without `error` and
+    `over_budget`; an item is graded when one of its replicates is. The items of a task are those that any row was
+    asked. `*_mean` costs are means over graded episodes of their logical usage: every call, paid for or not.
+
+    Args:
+        records: any iterable of records; only the test split counts. Read once.
+        manifest: of the run; read here: `run_id, experiment, pool, pool_kind, seeds, notes`, `agents` (objects with
+            `name, price, active_params`), `missing_agents` (name to reason) and `tasks` (objects with `name,
+            chance`). Each may be missing.
+        choices: how each control was chosen; a list of sentences under `notes` joins the summary's notes.
+        effort: what training cost.
+        totals: paid, reused and logical calls and tokens of the whole run.
+
+    Raises:
+        LedgerError: a record is there twice, is graded without a score, or is of another run or kind of pool.
+    """
+    tallies = tally(records)
+    rows = build_rows(Run(tallies, manifest))
+    summary = {
+        **_identity(tallies, manifest),
+        "seeds": manifest.get("seeds"),
+        "cost_axis": _cost_axis(rows),
+        "rows": rows,
+        "mdd": _detectable(tallies),
+        "headroom": _headroom(rows),
+        "totals": totals,
+        "effort": effort,
+        "choices": choices,
+        "notes": _notes(rows, manifest, choices),
+    }
+    return {key: plain(value) for key, value in summary.items()}
+
+
+def _identity(tallies: Tallies, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What the records have in common; without records, what the manifest says."""
+    if ALL in tallies.items:
+        raise LedgerError(f"a task is named {ALL!r}, which is the row over all tasks; rename the task")
+    names = ("run_id", "experiment", "pool", "pool_kind")
+    return {name: tallies.common.get(name, manifest.get(name)) for name in names}
+
+
+def plain(value: Any) -> Any:
+    """`value` in JSON's types: NaN and infinity become None, dataclasses objects, tuples and arrays lists."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain({entry.name: getattr(value, entry.name) for entry in fields(value)})
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [plain(entry) for entry in value]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def rows_of(summary: Mapping[str, Any], task: str = ALL) -> list[Row]:
+    """The rows of one task, in table order."""
+    return [row for row in summary["rows"] if row["task"] == task]
+
+
+def tasks_of(summary: Mapping[str, Any]) -> list[str]:
+    """The names of the tasks, without the row over all of them."""
+    return sorted({row["task"] for row in summary["rows"]} - {ALL})
+
+
+def _cost_axis(rows: Sequence[Row]) -> str:
+    """The first axis that is known for every row; USD counts only if something costs anything (local models do not)."""
+    whole = [row for row in rows if row["task"] == ALL and row["n_graded"]]
+    for axis, key in COST_AXES.items():
+        costs = [row[key] for row in whole]
+        if costs and None not in costs and any(costs):
+            return axis
+    return "weighted_tokens"
+
+
+def _detectable(tallies: Tallies) -> dict[str, Any]:
+    """The smallest difference of coordinator and best single agent that this run could find."""
+    rows = sorted((key for key in tallies.rows if key[0] == "coordinator"), key=lambda key: (key[1] != "sampled", key))
+    reference = reference_means(tallies)
+    means = merged(tallies.rows[rows[0]]).item_means() if rows else {}
+    pairs = [means[key] - reference[key] for key in sorted(means.keys() & reference.keys())]
+    found: dict[str, Any] = {"difference": None, "n_items": len(pairs), "power": POWER, "comparison": None}
+    if len(pairs) < 2:  # noqa: PLR2004 - a spread needs two
+        return {**found, "reason": "fewer than two items are graded for both coordinator and best single agent"}
+    comparison = f"{label(dict(zip(('method', 'variant'), rows[0], strict=True)))} and best single agent"
+    difference = minimum_detectable_difference(len(pairs), sd=statistics.stdev(pairs), power=POWER)
+    reason = "they differ by the same on every item" if difference is None else None
+    return {**found, "difference": difference, "comparison": comparison, "reason": reason}
+
+
+def _find(rows: Sequence[Row], method: str, task: str) -> Row | None:
+    """The only row of a method on a task."""
+    found = [row for row in rows if row["method"] == method and row["task"] == task]
+    return found[0] if len(found) == 1 else None
+
+
+def _headroom(rows: Sequence[Row]) -> dict[str, Any]:
+    """What choosing perfectly per item would add to the best single agent, over all tasks and per task."""
+    names = sorted({row["task"] for row in rows} - {ALL})
+    return {**_headroom_on(rows, ALL), "tasks": {name: _headroom_on(rows, name) for name in names}}
+
+
+def _headroom_on(rows: Sequence[Row], task: str) -> dict[str, Any]:
+    """Headroom on one task. The best agents on test describe the pool; nothing is chosen by them."""
+    oracle, best = (row["accuracy"] if (row := _find(rows, name, task)) else None for name in ("oracle", REFERENCE))
+    alone = {
+        row["variant"]: row["accuracy"]
+        for row in rows
+        if row["method"] == "single" and row["task"] == task and row["accuracy"] is not None
+    }
+    top = max(alone.values(), default=None)
+    return {
+        "oracle": oracle,
+        "best_single": best,
+        "gap": oracle - best if oracle is not None and best is not None else None,
+        "best_agents": [name for name, accuracy in alone.items() if accuracy == top],
+        "best_agents_accuracy": top,
+    }
+
+
+def _notes(rows: Sequence[Row], manifest: Mapping[str, Any], choices: Mapping[str, Any]) -> list[str]:
+    """What a reader of the table has to know, each sentence once."""
+    whole = [row for row in rows if row["task"] == ALL]
+    missing = manifest.get("missing_agents") or {}
+    notes = [*(manifest.get("notes") or ()), *(choices.get("notes") or ())]
+    notes += [f"The run went on without agent {name}: {reason}." for name, reason in sorted(missing.items())]
+    if len(manifest.get("agents") or ()) == 1:
+        notes.append("The pool has one agent: there is nothing to coordinate.")
+    notes += [_ungraded(row) for row in whole if row["n_graded"] < row["n_items"]]
+    notes += _unknown(whole)
+    if whole and whole[0]["n_items"] < SMALL_RUN:
+        notes.append(f"A run of {whole[0]['n_items']} test items shows the path, not a finding.")
+    return list(dict.fromkeys(notes))
+
+
+def _ungraded(row: Row) -> str:
+    """One sentence on a row that lacks items."""
+    return f"{label(row)} was graded on {row['n_graded']} of {row['n_items']} items."
+
+
+def _unknown(rows: Sequence[Row]) -> list[str]:
+    """Sentences that name the agents whose price or size is unknown."""
+    facts = (("unknown_price", "price"), ("unknown_params", "number of active parameters"))
+    found = [(what, sorted({name for row in rows for name in row[key]})) for key, what in facts]
+    return [f"The {what} is unknown for: {', '.join(names)}." for what, names in found if names]
+
+
+def label(row: Mapping[str, Any]) -> str:
+    """How a row is called: its method, and its variant where it has one."""
+    return f"{row['method']} {row['variant']}" if row["variant"] else str(row["method"])

@@ -1,0 +1,226 @@
+"""The results table, for terminals and for Markdown, from one set of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from evals.report.rows import ALL, Row
+from evals.report.summary import label, rows_of, tasks_of
+from evals.report.text import clean, interval, markdown, number, percent
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+ROOMY = 110
+"""Narrower terminals get the table without the columns marked `roomy`."""
+
+
+class Column(NamedTuple):
+    """One column: its title, how a row fills it (two lines where it has two parts), and whether these rows need it."""
+
+    title: str
+    cell: Callable[[Row], str]
+    needed: Callable[[Sequence[Row]], bool] = lambda _: True
+    roomy: bool = False
+
+
+def _name(row: Row) -> str:
+    """Method and variant."""
+    return "\n".join(clean(row[key], 40) for key in ("method", "variant") if row[key])
+
+
+def _accuracy(row: Row) -> str:
+    """Accuracy and its interval."""
+    return interval(row["accuracy"], row["ci_low"], row["ci_high"])
+
+
+def _difference(row: Row) -> str:
+    """Difference to the best single agent in points."""
+    if row["reference"]:
+        return "reference"
+    return interval(row["diff"], row["diff_low"], row["diff_high"], signed=True)
+
+
+def _bounds(row: Row) -> str:
+    """Accuracy if every ungraded item were wrong, and if it were right."""
+    if row["bound_low"] is None:
+        return "–"
+    return f"{percent(row['bound_low'])} to {percent(row['bound_high'])}"
+
+
+def _mean(key: str) -> Callable[[Row], str]:
+    """A cell with the mean of a cost."""
+    return lambda row: number(row[key]) if row["n_graded"] else "n/a"
+
+
+def _any(key: str) -> Callable[[Sequence[Row]], bool]:
+    """Whether a count or mean is known and not zero in some row."""
+    return lambda rows: any(row[key] for row in rows)
+
+
+def _known(key: str) -> Callable[[Sequence[Row]], bool]:
+    """Whether a mean is known in some row."""
+    return lambda rows: any(row[key] is not None for row in rows)
+
+
+COLUMNS = (
+    Column("method", _name),
+    Column("accuracy %\n(95 % CI)", _accuracy),
+    Column("vs best single\n(95 % CI)", _difference),
+    Column("graded", lambda row: f"{row['n_graded']}/{row['n_items']}"),
+    Column("bounds\n(ungraded 0 to 1)", _bounds, _known("bound_low")),
+    Column("trunc.", lambda row: str(row["n_truncated"])),
+    Column("estim.", lambda row: str(row["n_estimated"]), _any("n_estimated")),
+    Column("calls", _mean("calls_mean")),
+    Column("turns", _mean("turns_mean"), roomy=True),
+    Column("weighted\ntokens", _mean("weighted_tokens_mean")),
+    Column("encoder\ntokens", _mean("encoder_tokens_mean"), _any("encoder_tokens_mean"), roomy=True),
+    Column("USD", _mean("cost_usd_mean"), _known("cost_usd_mean")),
+    Column("GFLOP", _mean("gflop_mean"), _known("gflop_mean")),
+)
+
+
+def columns_for(rows: Sequence[Row], width: int = ROOMY) -> list[Column]:
+    """The columns that these rows need and that a terminal of `width` characters holds."""
+    return [column for column in COLUMNS if column.needed(rows) and (width >= ROOMY or not column.roomy)]
+
+
+def format_row(row: Row, columns: Sequence[Column]) -> list[str]:
+    """The cells of a row as plain text."""
+    return [column.cell(row) for column in columns]
+
+
+def title(summary: Mapping[str, Any], task: str = ALL) -> str:
+    """What the table shows, and of which kind of pool."""
+    where = "all tasks" if task == ALL else clean(task)
+    return f"{clean(summary['experiment'])}: test items of {where}, {clean(summary['pool_kind'])} pool"
+
+
+def caption(summary: Mapping[str, Any]) -> list[str]:
+    """Sentences under a table: how to read it, and what the run can and cannot say."""
+    return [*reading(summary), *findings(summary)]
+
+
+def reading(summary: Mapping[str, Any]) -> list[str]:
+    """Which pool it was, and what the columns count."""
+    pool = f"{summary['pool_kind']} pool {summary['pool']}, experiment {summary['experiment']}"
+    columns = (
+        "graded counts items, trunc. episodes whose answer hit its length cap; costs are means over graded episodes "
+        "and bill every call, paid for or reused"
+    )
+    return [clean(sentence, 400) for sentence in (f"{pool}: {columns}.", *totals_sentence(summary["totals"]))]
+
+
+def findings(summary: Mapping[str, Any]) -> list[str]:
+    """What the run shows, what it could have shown, and every note."""
+    sentences = [*verdicts(summary), mdd_sentence(summary), *summary["notes"]]
+    return [clean(sentence, 400) for sentence in sentences]
+
+
+def verdicts(summary: Mapping[str, Any]) -> list[str]:
+    """Per coordinator row: is it better or worse than the best single agent, as far as this run can tell."""
+    rows = [row for row in rows_of(summary) if row["method"] == "coordinator" and row["diff"] is not None]
+    return [f"{label(row)} against the best single agent: {_verdict(row)}" for row in rows]
+
+
+def _verdict(row: Row) -> str:
+    """What an interval says."""
+    points = f"{percent(row['diff'], signed=True)} points on {row['n_paired']} items graded for both"
+    if row["diff_low"] > 0:
+        return f"better, {points}."
+    if row["diff_high"] < 0:
+        return f"worse, {points}."
+    return f"{points}; the interval holds 0, so no difference is shown."
+
+
+def totals_sentence(totals: Mapping[str, Any]) -> list[str]:
+    """What the whole run asked, where the totals say it."""
+    words = {"logical_calls": "logical", "paid_calls": "paid", "reused_calls": "reused"}
+    parts = [f"{totals[key]:,} {word}" for key, word in words.items() if totals.get(key) is not None]
+    return [f"Model calls of the whole run: {', '.join(parts)}."] if parts else []
+
+
+def mdd_sentence(summary: Mapping[str, Any]) -> str:
+    """What difference the comparison of coordinator and best single agent can find at this size."""
+    found = summary["mdd"]
+    if found["difference"] is None:
+        return f"Minimum detectable difference: n/a ({found['reason']})."
+    if found["difference"] > 1:
+        return f"With {found['n_items']} paired items, no difference of {found['comparison']} could be detected."
+    return (
+        f"Minimum detectable difference of {found['comparison']}: {percent(found['difference'])} points "
+        f"({found['n_items']} paired items, {100 * found['power']:.0f} % power, two-sided 5 %)."
+    )
+
+
+def summary_table(summary: Mapping[str, Any], task: str = ALL, width: int = ROOMY) -> Table:
+    """The table of one task, or of all, for a terminal of `width` characters."""
+    from rich.text import Text
+
+    rows = rows_of(summary, task)
+    columns = columns_for(rows, width)
+    table = _table(title(summary, task), [column.title for column in columns])
+    table.caption = Text("\n".join(caption(summary)))
+    for place, row in enumerate(rows):
+        last = place + 1 == len(rows) or _group(row) != _group(rows[place + 1])
+        style = "bold" if row["method"] == "coordinator" else None
+        table.add_row(*(Text(cell) for cell in format_row(row, columns)), style=style, end_section=last)
+    return table
+
+
+def _table(name: str, titles: Sequence[str]) -> Table:
+    """An empty table; its first column is left, the others right aligned."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=Text(name), title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
+    for place, text in enumerate(titles):
+        table.add_column(
+            Text(text), justify="right" if place else "left", overflow="fold", min_width=0 if place else 14
+        )
+    return table
+
+
+def _group(row: Row) -> str:
+    """Rows of one group stand together between two rules."""
+    return row["method"] if row["method"] in {"single", "coordinator", "oracle"} else "control"
+
+
+def markdown_table(summary: Mapping[str, Any], task: str = ALL) -> str:
+    """The same table in Markdown, without caption."""
+    rows = rows_of(summary, task)
+    columns = columns_for(rows)
+    return markdown_grid([column.title for column in columns], [format_row(row, columns) for row in rows])
+
+
+def markdown_grid(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table of plain texts; the first column is left, the others right aligned."""
+    rule = [":--", *["--:"] * (len(titles) - 1)]
+    lines = [[markdown(cell) for cell in titles], rule, *([markdown(cell) for cell in row] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def agents_table(summary: Mapping[str, Any]) -> Table:
+    """The agents alone, a column per task: what there is to coordinate, before anything else has run."""
+    from rich.text import Text
+
+    tasks = tasks_of(summary)
+    rows = {(row["variant"], row["task"]): row for row in summary["rows"] if row["method"] == "single"}
+    titles = ["agent", *(f"{clean(name)} %\n(95 % CI)" for name in [*tasks, ALL]), "graded", "weighted\ntokens"]
+    table = _table(f"{title(summary)}, agents alone", titles)
+    for agent in dict.fromkeys(agent for agent, _ in rows):
+        cells = [_cell(rows.get((agent, name))) for name in [*tasks, ALL]]
+        whole = rows[agent, ALL]
+        ends = [f"{whole['n_graded']}/{whole['n_items']}", _mean("weighted_tokens_mean")(whole)]
+        table.add_row(*(Text(cell) for cell in [clean(agent, 48), *cells, *ends]))
+    return table
+
+
+def _cell(row: Row | None) -> str:
+    """Accuracy of an agent on a task."""
+    return _accuracy(row) if row else "n/a"

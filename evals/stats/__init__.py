@@ -1,0 +1,1 @@
+"""Intervals, paired comparisons and detectable differences, from plain numbers."""

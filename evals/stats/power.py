@@ -1,0 +1,55 @@
+"""How small a difference a comparison of this size can detect."""
+
+from __future__ import annotations
+
+import math
+
+
+def minimum_detectable_difference(
+    n: int,
+    *,
+    sd: float | None = None,
+    discordance: float | None = None,
+    power: float = 0.8,
+    alpha: float = 0.05,
+) -> float | None:
+    """Smallest true mean difference that a two-sided paired t-test on `n` items finds with probability `power`.
+
+    Solved with the noncentral t distribution (statsmodels' TTestPower); for large n it is
+    (z_{1 - alpha/2} + z_power) x sd / sqrt(n), that is 2.80 sd / sqrt(n) at the defaults.
+
+    Give one of:
+        sd: standard deviation of the items' differences, as measured.
+        discordance: share of items on which two 0/1 methods differ. The variance of their difference is discordance
+            minus the squared difference; the square is left out, which errs on the side of a larger result. Two
+            unrelated methods of accuracy p have 2 p (1 - p).
+
+    Returns:
+        The difference in the units of `sd`; above 1 for scores in [0, 1] it means that no difference can be found.
+        None when n < 2, or when the spread is 0: items that never differed say nothing about the spread to expect.
+
+    Raises:
+        ValueError: neither or both of `sd` and `discordance` are given, or an argument is out of range.
+    """
+    spread = _spread(sd, discordance)
+    if not (0 < alpha < 1 and alpha < power < 1):
+        raise ValueError(f"alpha is {alpha} and power {power}, expected 0 < alpha < power < 1")
+    if n < 2 or spread == 0:  # noqa: PLR2004  (two items are the fewest that have a spread)
+        return None
+    from statsmodels.stats.power import TTestPower
+
+    effect = TTestPower().solve_power(effect_size=None, nobs=n, alpha=alpha, power=power, alternative="two-sided")
+    return float(effect) * spread
+
+
+def _spread(sd: float | None, discordance: float | None) -> float:
+    """The standard deviation of differences that was given, one way or the other."""
+    if (sd is None) == (discordance is None):
+        raise ValueError("give either sd or discordance")
+    if discordance is not None:
+        if not 0 <= discordance <= 1:
+            raise ValueError(f"discordance is {discordance}, expected a share between 0 and 1")
+        return math.sqrt(discordance)
+    if sd is None or not (math.isfinite(sd) and sd >= 0):
+        raise ValueError(f"sd is {sd}, expected a number >= 0")
+    return sd

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Make the virtual environment $1 with the versions of constraints.txt. GPU=1 takes PyTorch's CUDA build.
+set -euo pipefail
+
+venv=$1
+python=$venv/bin/python
+cpu_index=https://download.pytorch.org/whl/cpu
+
+find_python() {
+    local candidate
+    for candidate in python3 python3.13 python3.12 python3.11; do
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+    echo "error: no Python >= 3.11 on PATH (tried python3, python3.13, python3.12, python3.11)" >&2
+    exit 2
+}
+
+reachable() {
+    timeout 8 "$python" -c 'import sys, urllib.request; urllib.request.urlopen(sys.argv[1], timeout=4)' "$1" 2>/dev/null
+}
+
+# uv does not read pip's settings, so the folder of local wheels is handed on.
+install() {
+    UV_FIND_LINKS=${PIP_FIND_LINKS:-} "$python" -m uv pip install --quiet --python "$python" "$@" ||
+        "$python" -m pip install --quiet "$@"
+}
+
+if [[ ! -x $python ]]; then
+    base=$(find_python)
+    echo "making $venv with $("$base" --version)"
+    "$base" -m venv "$venv"
+fi
+"$python" -m pip install -qq --disable-pip-version-check --constraint constraints.txt pip uv
+
+# PyTorch first and alone: its CPU index holds old copies of other packages, and the default index a build with CUDA.
+index=""
+if [[ -z ${GPU:-} ]] && reachable "$cpu_index/"; then
+    index=$cpu_index
+fi
+echo "installing PyTorch and the packages of constraints.txt"
+install --no-deps ${index:+--index-url "$index"} "$(grep '^torch==' constraints.txt)"
+install --constraint constraints.txt --build-constraint constraints.txt --editable '.[local]' --group dev

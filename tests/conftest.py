@@ -1,0 +1,23 @@
+"""Fixtures for every test: configurations composed as the commands compose them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import DictConfig
+
+from trinity.config import find_configs, register_schema
+
+Compose = Callable[..., DictConfig]
+
+
+@pytest.fixture
+def compose_config() -> Iterator[Compose]:
+    """`compose_config("seed=1", ...)`: the configuration that the command line would give."""
+    register_schema()
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(find_configs()), version_base="1.3"):
+        yield lambda *overrides: compose("config", list(overrides))

@@ -1,0 +1,194 @@
+"""The results table in a terminal and in Markdown."""
+
+from __future__ import annotations
+
+import copy
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from markdown_it import MarkdownIt
+from rich.console import Console
+from rich.table import Table
+
+from evals.report.summary import build_summary
+from evals.report.table import agents_table, caption, markdown_table, mdd_sentence, summary_table
+from evals.report.text import clean, fenced, interval, markdown, number, percent
+from trinity.types import Record
+
+MakeRecord = Callable[..., Record]
+HOSTILE = [
+    "[red]x[/red] [link=http://x]y[/link]",
+    "a|b `c` *d* _e_ ~~f~~ $g$ \\| h",
+    "<script>alert(1)</script> &lt;",
+    "![i](http://evil/x.png) [l](x) www.evil.org https://evil.org me@evil.org",
+    "# title",
+    "- - 1. x",
+    "12. list",
+    "---",
+]
+
+
+def printed(table: Table, width: int = 200) -> str:
+    """What a terminal of that width shows."""
+    console = Console(width=width, file=io.StringIO(), force_terminal=True, color_system=None)
+    console.print(table)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def hostile(make_record: MakeRecord, name: str) -> dict[str, Any]:
+    """A summary whose agent, task, pool and note bear a name."""
+    return build_summary(
+        [make_record(1.0, variant=name, task=name, pool=name, experiment=name)],
+        manifest={"notes": [name]},
+        choices={},
+        effort={},
+        totals={},
+    )
+
+
+def cells(text: str) -> list[list[str]]:
+    """The cells of a Markdown table as a reader sees them."""
+    tokens = MarkdownIt("commonmark").enable("table").parse(text)
+    rows: list[list[str]] = []
+    for token in tokens:
+        if token.type == "tr_open":
+            rows.append([])
+        if token.type == "inline":
+            children = token.children or []
+            assert {child.type for child in children} <= {"text", "text_special"}
+            rows[-1].append("".join(child.content for child in children))
+    return rows
+
+
+def test_table_shows_every_row_and_count(summary: dict[str, Any]) -> None:
+    """Each row shows accuracy, interval, difference and graded items; USD is left out where nobody knows a price."""
+    text = printed(summary_table(summary))
+    assert text.count("12/12") == 9
+    assert "58.3" in text
+    assert text.count("reference") == 2
+    assert "USD" not in text
+    assert "estim." not in text
+    assert "bounds" not in text
+
+
+def test_optional_columns_appear_when_needed(make_record: MakeRecord) -> None:
+    """An estimated usage and an ungraded item each bring their column."""
+    records = [make_record(1.0, usage_estimated=True), make_record(None, item_id="b")]
+    text = printed(summary_table(build_summary(records, manifest={}, choices={}, effort={}, totals={})))
+    assert "estim." in text
+    assert "50.0 to 100.0" in text
+    assert "1/2" in text
+    assert "0.001" in text
+
+
+def test_caption_says_kind_and_limits(summary: dict[str, Any], make_record: MakeRecord) -> None:
+    """Every caption names the kind of pool, the detectable difference, that the run is small, and paid calls."""
+    text = " ".join(caption(summary))
+    assert "live pool local" in text
+    assert "Minimum detectable difference" in text
+    assert "shows the path, not a finding" in text
+    assert "311 paid, 40 reused" in text
+    many = [make_record(1.0, item_id=str(item)) for item in range(100)]
+    large = build_summary(many, manifest={}, choices={}, effort={}, totals={})
+    assert "path" not in " ".join(caption(large))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "word"), [(0.1, 0.3, "better,"), (-0.3, -0.1, "worse,"), (-0.1, 0.3, "no difference is shown")]
+)
+def test_verdict_follows_the_interval(summary: dict[str, Any], low: float, high: float, word: str) -> None:
+    """The coordinator is called better or worse only where the interval leaves 0 out."""
+    changed = copy.deepcopy(summary)
+    for row in changed["rows"]:
+        if row["method"] == "coordinator":
+            row["diff"], row["diff_low"], row["diff_high"] = (low + high) / 2, low, high
+    assert sum(word in sentence for sentence in caption(changed)) == 2
+
+
+def test_no_detectable_difference_is_said() -> None:
+    """A difference above 100 points is said to be undetectable, an unknown one comes with its reason."""
+    found = {"difference": 1.4, "n_items": 2, "comparison": "a and b", "power": 0.8, "reason": None}
+    assert "no difference of a and b could be detected" in mdd_sentence({"mdd": found})
+    assert "(too few)" in mdd_sentence({"mdd": {**found, "difference": None, "reason": "too few"}})
+
+
+def test_narrow_terminals_keep_the_essentials(summary: dict[str, Any]) -> None:
+    """With 80 columns the optional columns go and nothing is cut off."""
+    text = printed(summary_table(summary, width=80), 80)
+    assert "turns" not in text
+    assert "…" not in text
+    assert max(len(line) for line in text.splitlines()) <= 80
+
+
+def test_agents_table_has_a_column_per_task(summary: dict[str, Any]) -> None:
+    """The first table of a run shows the agents alone, per task and over all, and no other method."""
+    text = printed(agents_table(summary))
+    assert [name in text for name in ("choice %", "sums %", "all %")] == [True] * 3
+    assert "coordinator" not in text
+    assert text.count("12/12") == 2
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_are_shown_in_terminals(make_record: MakeRecord, name: str) -> None:
+    """No name is read as rich markup: all its characters are shown."""
+    found = hostile(make_record, name)
+    for table in (summary_table(found), agents_table(found)):
+        shown = "".join(printed(table, 400).split())
+        assert "".join(name.split())[:30] in shown
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_are_shown_in_markdown(make_record: MakeRecord, name: str) -> None:
+    """No name breaks a Markdown table or becomes markup in it: the cell reads as the name."""
+    rows = cells(markdown_table(hostile(make_record, name)))
+    assert len(rows) == 2
+    assert len(rows[0]) == len(rows[1])
+    assert rows[1][0] == f"single {clean(name, 40)}"
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, "= x", "+ x", "3) x", "> q", "***", "\ud800 \u202e \x1b[31m"])
+def test_markdown_text_means_nothing(name: str) -> None:
+    """A text on a line of its own is a plain paragraph that reads as it was written."""
+    tokens = MarkdownIt("commonmark").parse(markdown(name))
+    assert [token.type for token in tokens] == ["paragraph_open", "inline", "paragraph_close"]
+    children = tokens[1].children or []
+    assert {child.type for child in children} <= {"text", "text_special"}
+    assert "".join(child.content for child in children) == clean(name)
+
+
+@pytest.mark.parametrize("text", ["https://evil.org", "WWW.evil.org", "me@evil.org"])
+def test_markdown_breaks_automatic_links(text: str) -> None:
+    """What GitHub would link on its own no longer stands in the source."""
+    assert text not in markdown(text)
+
+
+def test_clean_hides_control_characters() -> None:
+    """Escape sequences, direction marks and lone surrogates are replaced, long texts cut."""
+    assert clean("a\x1b[31m\u202eb\ud800\n c") == "a\ufffd[31m\ufffdb\ufffd c"
+    assert clean("x" * 300, 10) == "x" * 9 + "…"
+
+
+def test_fence_is_longer_than_any_run_of_backticks() -> None:
+    """A command with four backticks stands in a fence of five."""
+    assert fenced("a ```` b") == "`````\na ```` b\n`````"
+    assert fenced("a").startswith("```\n")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (0.00012345, "0.000123"), (0.9996, "1"), (12.345, "12.3"), (12345.6, "12,346"), (None, "unknown")],
+)
+def test_number(value: float | None, text: str) -> None:
+    """Numbers have three significant digits; an unknown one is never 0."""
+    assert number(value) == text
+
+
+def test_percent_and_interval() -> None:
+    """Shares become percent with one decimal, a true minus sign and no negative zero."""
+    assert percent(-0.1234, signed=True) == "−12.3"
+    assert percent(-0.00001, signed=True) == "0.0"
+    assert percent(None) == "n/a"
+    assert interval(0.5, 0.25, 0.75) == "50.0\n(25.0 to 75.0)"

@@ -1,0 +1,76 @@
+"""Detectable differences: against the closed form and against simulated t-tests."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from evals.stats.power import minimum_detectable_difference
+
+
+def test_large_samples_have_the_closed_form() -> None:
+    """For 10,000 items it is (1.960 + 0.842) sd / sqrt(n)."""
+    result = minimum_detectable_difference(10_000, sd=0.5)
+    assert result == pytest.approx((1.959964 + 0.841621) * 0.5 / 100, rel=1e-3)
+
+
+def test_simulated_power() -> None:
+    """A true difference of that size is found by a paired t-test of 24 items in 77 to 83 % of 4,000 samples."""
+    from scipy.stats import ttest_1samp
+
+    result = minimum_detectable_difference(24, sd=0.6)
+    assert result is not None
+    samples = np.random.default_rng(0).normal(result, 0.6, size=(4_000, 24))
+    assert np.mean(ttest_1samp(samples, 0, axis=1).pvalue < 0.05) == pytest.approx(0.8, abs=0.03)
+
+
+def test_monotone() -> None:
+    """More items, less power or a laxer level make smaller differences detectable; spread scales it."""
+    base = minimum_detectable_difference(24, sd=0.5)
+    assert base is not None
+    for smaller in (
+        minimum_detectable_difference(25, sd=0.5),
+        minimum_detectable_difference(24, sd=0.5, power=0.7),
+        minimum_detectable_difference(24, sd=0.5, alpha=0.1),
+    ):
+        assert smaller is not None
+        assert smaller < base
+    assert minimum_detectable_difference(24, sd=1.0) == pytest.approx(2 * base)
+
+
+def test_discordance_is_a_spread() -> None:
+    """Methods that differ on a quarter of the items have differences of standard deviation at most .5."""
+    assert minimum_detectable_difference(40, discordance=0.25) == minimum_detectable_difference(40, sd=0.5)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_tiny_samples(n: int) -> None:
+    """A handful of items detects no difference between scores: the result exceeds 1."""
+    result = minimum_detectable_difference(n, discordance=0.5)
+    assert result is not None
+    assert math.isfinite(result)
+    assert result > 1
+
+
+def test_nothing_to_compute_from() -> None:
+    """Fewer than two items, or items that never differed, give None, not 0."""
+    assert minimum_detectable_difference(0, sd=0.5) is None
+    assert minimum_detectable_difference(1, discordance=0.5) is None
+    assert minimum_detectable_difference(50, sd=0.0) is None
+    assert minimum_detectable_difference(50, discordance=0.0) is None
+
+
+def test_bad_arguments() -> None:
+    """Both or neither spread, NaN, a share above 1 and a power below alpha are refused."""
+    with pytest.raises(ValueError, match="either sd or discordance"):
+        minimum_detectable_difference(10)
+    with pytest.raises(ValueError, match="either sd or discordance"):
+        minimum_detectable_difference(10, sd=0.5, discordance=0.5)
+    with pytest.raises(ValueError, match="sd is nan"):
+        minimum_detectable_difference(10, sd=math.nan)
+    with pytest.raises(ValueError, match=r"discordance is 1\.5"):
+        minimum_detectable_difference(10, discordance=1.5)
+    with pytest.raises(ValueError, match=r"power 0\.01"):
+        minimum_detectable_difference(10, sd=0.5, power=0.01)

@@ -1,0 +1,217 @@
+"""Pools from configs, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
+
+from tests.llm.support import make_agent, make_context, make_pool, messages
+from trinity.errors import ConfigError, EndpointError, WeightsError
+from trinity.llm.client import Client
+from trinity.llm.pool import Pool, build_pool, read_agent
+from trinity.llm.store import MemoryStore
+from trinity.llm.transports.scripted import ScriptedTransport, marker, reply_to
+from trinity.types import PoolKind, Price
+
+CONF = Path(__file__).parents[2] / "conf" / "pool"
+PLAIN = {"name": "a", "endpoint": "e", "model": "m"}
+SCRIPT = {"_target_": "trinity.llm.transports.scripted.skills", "skills": {}}
+
+
+class Gone:
+    """An endpoint whose weights cannot be had."""
+
+    def __init__(self) -> None:
+        raise WeightsError("model.gguf is gone from all sources")
+
+
+class Live(ScriptedTransport):
+    """A scripted transport that calls itself live; counts how often it was closed."""
+
+    kind: PoolKind = "live"
+    closed = 0
+
+    async def close(self) -> None:
+        """Count, and fail."""
+        self.closed += 1
+        raise OSError("cannot stop")
+
+
+def scripted() -> ScriptedTransport:
+    """A transport that answers anything."""
+    return ScriptedTransport(lambda request: reply_to(request, "3"))
+
+
+def test_agent_takes_every_key_from_its_config() -> None:
+    """Nothing in an agent's config is lost; a sampling key that is null is left out."""
+    agent = read_agent(
+        "p",
+        0,
+        {
+            **PLAIN,
+            "sampling": {"temperature": 0, "stop": ["\n", "END"], "top_p": None},
+            "extra_body": {"cache_prompt": False, "deep": {"er": [1]}},
+            "price": {"input_usd": 1, "output_usd": 2.5, "source": "list of 2026"},
+            "active_params": 5e8,
+            "deterministic": True,
+            "profile": "small",
+        },
+    )
+    assert agent.sampling == {"temperature": 0, "stop": ["\n", "END"]}
+    assert agent.extra_body == {"cache_prompt": False, "deep": {"er": [1]}}
+    assert agent.price == Price(1.0, 2.5, "list of 2026")
+    assert (agent.active_params, agent.deterministic, agent.profile, agent.style) == (5e8, True, "small", "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"modle": "m"}, "unknown key 'modle'; did you mean 'model'"),
+        ({"model": None}, "`model` must be a text"),
+        ({"model": 5}, "`model` must be a text"),
+        ({"sampling": {"temperature": {"x": 1}}}, "`sampling.temperature` must be a scalar"),
+        ({"sampling": {"temperature": float("nan")}}, "`sampling.temperature` must be a scalar"),
+        ({"sampling": {"n": 3}}, "`sampling.n` is set by the client"),
+        ({"sampling": [1]}, "`sampling` must be a mapping"),
+        ({"extra_body": {"stream": True}}, "`extra_body.stream` is set by the client"),
+        ({"extra_body": {"x": float("inf")}}, "`extra_body` is not plain JSON"),
+        ({"price": {"input_usd": -1, "output_usd": 1, "source": "s"}}, "`price.input_usd` must be USD"),
+        ({"price": {"input_usd": 1, "source": "s"}}, "`price.output_usd` must be USD"),
+        ({"price": {"input_usd": 1, "output_usd": 1}}, "`source` must be a text"),
+        ({"price": {"inptu_usd": 1}}, "did you mean 'input_usd'"),
+        ({"price": 3}, "`price` must hold"),
+        ({"active_params": 0}, "`active_params` must be a positive number"),
+        ({"active_params": "1e9"}, "`active_params` must be a positive number"),
+        ({"deterministic": "yes"}, "`deterministic` must be true or false"),
+        ({"deterministic": True, "sampling": {"temperature": 0.1}}, "needs `sampling.temperature: 0`"),
+        ({"deterministic": True}, "needs `sampling.temperature: 0`"),
+        ({"style": "no/such.txt"}, "cannot read the style file no/such.txt"),
+        ({"style": "step_by_stpe"}, "did you mean 'step_by_step'"),
+    ],
+)
+def test_a_wrong_agent_is_one_line_that_names_it(changes: dict[str, Any], line: str) -> None:
+    """Pool, agent, key and what to do stand in one line."""
+    with pytest.raises(ConfigError) as caught:
+        read_agent("p", 0, {**PLAIN, **changes})
+    assert str(caught.value).startswith("pool p: agent a")
+    assert line in str(caught.value)
+
+
+def test_an_agent_that_is_no_mapping_is_named_by_its_number() -> None:
+    """A list entry without keys can still be found."""
+    with pytest.raises(ConfigError, match="agent number 2"):
+        read_agent("p", 1, "a")
+
+
+def test_style_is_read_from_the_packaged_files_or_a_path(tmp_path: Path) -> None:
+    """A name means a file of the coordinator's styles, a path means that file."""
+    (tmp_path / "own.txt").write_text("Be terse.\n", encoding="utf-8")
+    assert read_agent("p", 0, {**PLAIN, "style": str(tmp_path / "own.txt")}).style == "Be terse."
+    assert "step" in read_agent("p", 0, {**PLAIN, "style": "step_by_step"}).style
+
+
+@pytest.mark.parametrize(
+    ("agents", "line"),
+    [
+        ([], "it has no agents"),
+        ([PLAIN, PLAIN], "two agents are called 'a'"),
+        ([{**PLAIN, "endpoint": "scrpit"}], "unknown endpoint 'scrpit'; did you mean 'script'"),
+    ],
+)
+def test_a_wrong_list_of_agents_is_refused(agents: list[dict[str, Any]], line: str) -> None:
+    """Empty pools, twins and endpoints that do not exist are found before anything is asked."""
+    with pytest.raises(ConfigError, match="pool p: ") as caught:
+        build_pool("p", agents, {"script": SCRIPT, "e": SCRIPT})
+    assert line in str(caught.value)
+
+
+def test_kinds_of_answers_are_never_mixed() -> None:
+    """A live and a scripted agent cannot stand in one pool."""
+    agents = [make_agent("a", "e"), make_agent("b", "f")]
+    with pytest.raises(ConfigError, match="mixes live and scripted"):
+        Pool("p", agents, {"e": scripted(), "f": Live(lambda _: ValueError())})
+
+
+@pytest.mark.parametrize(
+    ("config", "line"),
+    [
+        ({"skills": {}}, "no `_target_`"),
+        ({"_target_": "trinity.llm.transports.scripted.no_such"}, "no_such"),
+        ({"_target_": "builtins.dict"}, "is not a transport"),
+        ({"_target_": "trinity.llm.transports.openai_http.OpenAIHTTP", "base_url": "nowhere"}, "base_url"),
+        ({"_target_": "trinity.llm.transports.openai_http.OpenAIHTTP", "url": "http://h"}, "url"),
+    ],
+)
+def test_a_wrong_endpoint_is_one_line(config: dict[str, Any], line: str) -> None:
+    """What cannot be constructed is a ConfigError and no traceback of Hydra's."""
+    with pytest.raises(ConfigError) as caught:
+        build_pool("p", [PLAIN], {"e": config})
+    assert line in str(caught.value)
+
+
+def test_missing_weights_cost_only_their_agents() -> None:
+    """The pool goes on with the agents that are left, and says which ones are missing and why."""
+    gone = {"_target_": f"{__name__}.Gone"}
+    pool = build_pool("p", [PLAIN, {**PLAIN, "name": "b", "endpoint": "g"}], {"e": SCRIPT, "g": gone})
+    assert [agent.name for agent in pool.agents] == ["a"]
+    assert pool.missing == {"b": "model.gguf is gone from all sources"}
+    with pytest.raises(ConfigError, match=r"agent b is missing: model\.gguf"):
+        pool.agent("b")
+    with pytest.raises(EndpointError, match=r"no agent is left \(a: model\.gguf"):
+        build_pool("p", [PLAIN], {"e": gone})
+
+
+def test_endpoints_that_no_agent_uses_are_not_constructed() -> None:
+    """A spare endpoint costs nothing, not even when it is broken."""
+    assert build_pool("p", [PLAIN], {"e": SCRIPT, "spare": {"_target_": "no.such.thing"}}).kind == "scripted"
+
+
+def test_dropping_agents_leaves_at_least_one() -> None:
+    """Agents can be dropped by name or endpoint until one is left."""
+    agents = [make_agent("a"), make_agent("b"), make_agent("c", "f")]
+    pool = Pool("p", agents, {"e": scripted(), "f": scripted()})
+    pool.drop_endpoint("e", "gone")
+    assert pool.missing == {"a": "gone", "b": "gone"}
+    assert pool.agents == [agents[2]]
+    with pytest.raises(EndpointError, match=r"no agent is left \(a: gone; b: gone; c: too\)"):
+        pool.drop("c", "too")
+
+
+def test_unknown_agent_is_answered_with_the_nearest_name() -> None:
+    """A misspelt agent is found quickly."""
+    with pytest.raises(ConfigError, match="unknown agent 'linguits'; did you mean 'linguist'"):
+        make_pool(scripted(), make_agent("linguist"), make_agent("b")).agent("linguits")
+
+
+async def test_close_reaches_every_endpoint() -> None:
+    """A server that cannot be stopped does not keep the others running, and is not kept quiet."""
+    first, second = Live(lambda _: ValueError()), Live(lambda _: ValueError())
+    pool = Pool("p", [make_agent("a", "e"), make_agent("b", "f")], {"e": first, "f": second})
+    with pytest.raises(OSError, match="cannot stop"):
+        await pool.close()
+    assert (first.closed, second.closed) == (1, 1)
+
+
+async def test_scripted_example_runs() -> None:
+    """The pool of `conf/pool/scripted.yaml` can be built and asked."""
+    pool = instantiate(OmegaConf.load(CONF / "scripted.yaml"))
+    client = Client(pool, MemoryStore(), None)
+    question = messages("Add. " + marker("arithmetic", "Answer: 3", "Answer: 4"))
+    answers = [(await client.complete(agent, question, make_context())).text for agent in pool.agents[:2]]
+    assert answers == ["Answer: 3", "Answer: 4"]
+    assert pool.settings()["kind"] == "scripted"
+    await client.close()
+
+
+def test_http_example_is_filled_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pool of `conf/pool/openai_http.yaml` takes URL and model from variables and shows no secret."""
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://user:canary-7311@host.example/v1?key=canary-7312")
+    monkeypatch.setenv("OPENAI_MODEL", "some-model")
+    pool = instantiate(OmegaConf.load(CONF / "openai_http.yaml"))
+    assert [agent.model for agent in pool.agents] == ["some-model"] * 2
+    assert pool.settings()["endpoints"]["main"]["endpoint_id"] == "https://host.example/v1"
+    assert "canary" not in repr(pool.settings())

@@ -1,0 +1,351 @@
+"""A ledger keeps all that a replay needs, once, in order, and through a crash."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trinity.errors import LedgerError
+from trinity.runs.calls import CallRow
+from trinity.runs.ledger import FLUSH_ROWS, Attempt, CallUse, DecisionKey, DecisionRow, Ledger, RecordKey, Totals
+from trinity.runs.sqlite import to_text
+from trinity.types import Item, Price, Record, Replicate, Usage
+
+MakeCall = Callable[..., CallRow]
+MakeRecord = Callable[..., Record]
+PRICE = Price(0.1, 0.4, "table of today")
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    """An empty ledger."""
+    with Ledger.create(tmp_path / "ledger.sqlite") as opened:
+        yield opened
+
+
+def decision(turn: int = 1, logit: float = 0.1, item_id: str = "i1", policy: str = "p") -> DecisionRow:
+    """A choice with easily told logits."""
+    return DecisionRow(
+        DecisionKey(policy, "sums", item_id, Replicate("train", 3), turn),
+        "t" * 64,
+        np.array([logit, -1, 2, 0, 1], np.float32),
+        np.array([0.1, 0.2, 0.3, 0.4, 1 / 3]),
+        "big",
+        "worker",
+        17,
+    )
+
+
+def rows_on_disk(ledger: Ledger, table: str) -> int:
+    """What another reader of the file sees."""
+    with Ledger.open(ledger.path, read_only=True) as reader:
+        found = reader._database.one(f"SELECT COUNT(*) FROM {table}")
+    assert found is not None
+    return int(found[0])
+
+
+def test_calls_are_noted_once(ledger: Ledger, make_call: MakeCall) -> None:
+    """The first note of a call counts, and says who paid at which price."""
+    row = make_call()
+    ledger.note_call(row, paid=True, price=PRICE)
+    ledger.note_call(make_call(text="other"), paid=False, price=None)
+    assert ledger.calls.get(row.request_hash) == row
+    assert ledger.call_use(row.request_hash) == CallUse(row.request_hash, paid=True, price=PRICE)
+    assert ledger.call_use("0" * 64) is None
+
+
+def test_totals_tell_paid_from_reused(ledger: Ledger, make_call: MakeCall) -> None:
+    """Counts and tokens are summed apart; a call without usage counts and adds no tokens."""
+    assert ledger.totals() == Totals(0, 0, Usage(), Usage())
+    ledger.note_call(make_call("a"), paid=True, price=PRICE)
+    ledger.note_call(make_call("b", usage=Usage(1, 2, 3, 0, estimated=True)), paid=True, price=None)
+    ledger.note_call(make_call("c", usage=None), paid=True, price=None)
+    ledger.note_call(make_call("d", usage=Usage(5)), paid=False, price=None)
+    assert ledger.totals() == Totals(3, 1, Usage(11, 4, 4, 4, estimated=True), Usage(5))
+
+
+def test_attempts_are_kept_apart_from_answers(ledger: Ledger) -> None:
+    """Failed attempts come back in order and never as an answer."""
+    noted = [Attempt("a" * 64, 1, "rate_limit", 429, "slow \ud800 down"), Attempt("a" * 64, 2, "timeout", None, "")]
+    for attempt in noted:
+        ledger.add_attempt(*attempt)
+    assert list(ledger.attempts()) == noted
+    assert ledger.calls.count() == 0
+
+
+def test_decisions_come_back_bit_for_bit(ledger: Ledger) -> None:
+    """Logits, noise and all else of a choice come back as they were, before and after they are written."""
+    row = decision(logit=float(np.float32(1e-7)), item_id="i\ud800")
+    ledger.add_decision(row)
+    found = ledger.decision(row.key)
+    assert found is not None
+    assert found.key == row.key
+    assert (found.logits.tobytes(), found.logits.dtype) == (row.logits.tobytes(), np.dtype(np.float32))
+    assert (found.noise.tobytes(), found.noise.dtype) == (row.noise.tobytes(), np.dtype(np.float64))
+    assert (found.transcript_hash, found.agent, found.role, found.encoder_tokens) == ("t" * 64, "big", "worker", 17)
+    assert ledger.decision(row.key._replace(turn=2)) is None
+
+
+def test_last_decision_of_a_key_counts(ledger: Ledger) -> None:
+    """An episode that is played again leaves the choices that its record came of."""
+    for logit in (0.25, 0.5):
+        ledger.add_decision(decision(logit=logit))
+        ledger.flush()
+    assert [row.logits[0] for row in ledger.decisions()] == [0.5]
+
+
+def test_decisions_are_written_in_batches(ledger: Ledger) -> None:
+    """Choices wait in memory until there are 512 of them or somebody reads."""
+    for turn in range(FLUSH_ROWS - 1):
+        ledger.add_decision(decision(turn))
+    assert rows_on_disk(ledger, "decisions") == 0
+    ledger.add_decision(decision(FLUSH_ROWS))
+    assert rows_on_disk(ledger, "decisions") == FLUSH_ROWS
+    ledger.add_decision(decision(FLUSH_ROWS + 1))
+    assert [row.key.turn for row in ledger.decisions()] == [*range(FLUSH_ROWS - 1), FLUSH_ROWS, FLUSH_ROWS + 1]
+
+
+def test_closing_writes_what_is_pending(tmp_path: Path) -> None:
+    """No choice is lost when a ledger is closed, twice even."""
+    ledger = Ledger.create(tmp_path / "ledger.sqlite")
+    ledger.add_decision(decision())
+    ledger.close()
+    ledger.close()
+    with Ledger.open(tmp_path / "ledger.sqlite") as again:
+        assert again.decision(decision().key) is not None
+
+
+def test_record_is_written_with_its_decisions(ledger: Ledger, make_record: MakeRecord) -> None:
+    """Another reader never sees a record without the choices before it."""
+    ledger.add_decision(decision())
+    assert rows_on_disk(ledger, "decisions") == 0
+    ledger.add_record(make_record())
+    assert (rows_on_disk(ledger, "decisions"), rows_on_disk(ledger, "records")) == (1, 1)
+
+
+def test_failed_record_loses_no_decision(ledger: Ledger, make_record: MakeRecord) -> None:
+    """A record that cannot be stored leaves nothing, and the choices wait for the next one."""
+    ledger.add_decision(decision())
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        ledger.add_record(make_record(latency_s=float("nan")))
+    assert (rows_on_disk(ledger, "decisions"), rows_on_disk(ledger, "records")) == (0, 0)
+    ledger.add_record(make_record())
+    assert rows_on_disk(ledger, "decisions") == 1
+
+
+def test_records_come_back_as_they_were(ledger: Ledger, make_record: MakeRecord) -> None:
+    """A record with hostile text, odd floats and missing values is found by its key, equal."""
+    row = make_record(answer="\x00 \ud800 {x} %s", score=0.1 + 0.2, difficulty=None, item_id="i\udfff", call_ids=())
+    ledger.add_record(row)
+    assert ledger.record(RecordKey.of(row)) == row
+    assert ledger.record(RecordKey.of(row)._replace(seed=5)) is None
+
+
+def test_records_are_streamed_in_canonical_order(ledger: Ledger, make_record: MakeRecord) -> None:
+    """Order is by method, variant, task, split, item, phase as it is played, index and seed, however they came."""
+    ordered = [
+        make_record(method="a", variant="z"),
+        *(
+            make_record(method="b", item_id="i1", replicate=Replicate(phase, index))
+            for phase in ("train", "val", "reeval", "test")
+            for index in (0, 2, 10)
+        ),
+        make_record(method="b", item_id="i10"),
+        make_record(method="b", item_id="i2", seed=0),
+        make_record(method="b", item_id="i2", seed=1),
+        make_record(method="b", task="words", split="test"),
+        make_record(method="b", task="words", split="val"),
+    ]
+    for row in reversed(ordered):
+        ledger.add_record(row)
+    assert list(ledger.records()) == ordered
+
+
+def test_ungraded_records_are_deleted_and_no_other(ledger: Ledger, make_record: MakeRecord) -> None:
+    """Resume asks again what failed or hit a cap of the run, nothing else."""
+    statuses = ["correct", "wrong", "no_answer", "truncated", "refused", "error", "over_budget"]
+    for status in statuses:
+        ledger.add_record(make_record(item_id=status, status=status))
+    assert ledger.delete_ungraded() == 2
+    assert [row.status for row in ledger.records()] == ["correct", "no_answer", "refused", "truncated", "wrong"]
+
+
+def item(item_id: str, task: str = "sums", prompt: str = "1 + 1 = \ud800?") -> Item:
+    """A question with nested meta."""
+    return Item(item_id, task, prompt, "2", "math", 0.5, "constructed", {"options": ["1", "2"], "n": {"a": None}})
+
+
+def test_items_keep_their_order(ledger: Ledger) -> None:
+    """Items come back equal, by task and split, in the order in which they were given; a second time adds none."""
+    given = [item("b"), item("a"), item("c")]
+    for _ in range(2):
+        ledger.add_items("test", iter(given))
+    ledger.add_items("test", [item("d"), item("x", task="words")])
+    ledger.add_items("val", [item("v")])
+    assert list(ledger.items("sums", "test")) == [*given, item("d")]
+    assert list(ledger.items("words", "test")) == [item("x", task="words")]
+    assert list(ledger.items("sums", "train")) == []
+
+
+def test_changed_item_is_refused(ledger: Ledger) -> None:
+    """A ledger never mixes two versions of the data; nothing of the refused batch stays."""
+    ledger.add_items("test", [item("a")])
+    with pytest.raises(LedgerError, match="item 'a' of task 'sums' differs"):
+        ledger.add_items("test", [item("b"), item("a", prompt="other")])
+    assert list(ledger.items("sums", "test")) == [item("a")]
+
+
+def test_generations_and_meta_keep_the_last_value(ledger: Ledger) -> None:
+    """A generation or entry that is stored again replaces the one before; trainers are told apart."""
+    for sigma in (0.5, 0.25):
+        ledger.add_generation("cma", 10, {"sigma": sigma, "fitness": [0.1, 1 / 3]})
+    ledger.add_generation("cma", 9, {})
+    ledger.add_generation("random", 9, {"x": None})
+    assert list(ledger.generations("cma")) == [(9, {}), (10, {"sigma": 0.25, "fitness": [0.1, 1 / 3]})]
+    assert ledger.meta("run") is None
+    ledger.set_meta("run", {"id": 1})
+    ledger.set_meta("run", {"id": 2})
+    assert ledger.meta("run") == {"id": 2}
+
+
+def test_read_only_ledger_refuses_to_write(ledger: Ledger, make_record: MakeRecord) -> None:
+    """A ledger that was opened for reading cannot be changed."""
+    with Ledger.open(ledger.path, read_only=True) as reader, pytest.raises(LedgerError, match="readonly"):
+        reader.add_record(make_record())
+
+
+def test_wrong_files_are_refused(tmp_path: Path, ledger: Ledger) -> None:
+    """An existing ledger is not created over, a missing one not opened."""
+    with pytest.raises(LedgerError, match="File exists"):
+        Ledger.create(ledger.path)
+    with pytest.raises(LedgerError, match="does not exist"):
+        Ledger.open(tmp_path / "none.sqlite")
+
+
+@pytest.mark.parametrize(
+    ("change", "read"),
+    [
+        ("UPDATE records SET content = X'5B5D'", lambda ledger: list(ledger.records())),
+        ("UPDATE records SET content = 5", lambda ledger: list(ledger.records())),
+        ("UPDATE decisions SET logits = X'00'", lambda ledger: list(ledger.decisions())),
+        ("UPDATE decisions SET phase = 9", lambda ledger: list(ledger.decisions())),
+        ("UPDATE items SET content = X'FF'", lambda ledger: list(ledger.items("sums", "test"))),
+        ("UPDATE items SET content = X'7B7D'", lambda ledger: list(ledger.items("sums", "test"))),
+        ("UPDATE generations SET payload = X'7B'", lambda ledger: list(ledger.generations("cma"))),
+        ("UPDATE meta SET value = X''", lambda ledger: ledger.meta("k")),
+        ("UPDATE call_use SET price_json = X'7B7D'", lambda ledger: ledger.call_use("a" * 64)),
+    ],
+)
+def test_damaged_rows_are_named(
+    ledger: Ledger, make_record: MakeRecord, make_call: MakeCall, change: str, read: Callable[[Ledger], object]
+) -> None:
+    """A row that does not decode is a `LedgerError` naming the file, whatever table it is in."""
+    ledger.add_decision(decision())
+    ledger.add_record(make_record())
+    ledger.add_items("test", [item("a")])
+    ledger.add_generation("cma", 0, {})
+    ledger.set_meta("k", 1)
+    ledger.note_call(make_call(request_hash="a" * 64), paid=True, price=PRICE)
+    read(ledger)
+    ledger._database.execute(change)
+    with pytest.raises(LedgerError, match=r"in .*ledger\.sqlite is damaged"):
+        read(ledger)
+
+
+def test_full_disk_keeps_what_was_committed(ledger: Ledger, make_record: MakeRecord) -> None:
+    """When the disk is full the error names the file, and all that was reported as stored is there."""
+    list(ledger._database.query("PRAGMA max_page_count=60"))
+    stored: list[str] = []
+
+    def fill() -> None:
+        for number in range(1000):
+            ledger.add_record(make_record(item_id=f"{number:04d}", answer="x" * 2000))
+            stored.append(f"{number:04d}")
+
+    with pytest.raises(LedgerError, match=r"ledger\.sqlite: .*full; free some space"):
+        fill()
+    assert stored
+    assert [row.item_id for row in ledger.records()] == stored
+
+
+CHILD = """
+import sys
+from pathlib import Path
+sys.path[:0] = sys.argv[2:]
+from conftest import call_row, record_row
+from test_ledger import decision
+from trinity.runs.ledger import Ledger
+
+ledger = Ledger.create(Path(sys.argv[1]))
+for number in range(10**9):
+    row = call_row(f"question {number}")
+    ledger.note_call(row, paid=True, price=None)
+    ledger.add_decision(decision(item_id=str(number)))
+    ledger.add_record(record_row(item_id=f"{number:09d}", call_ids=(row.call_id,)))
+    print(number, flush=True)
+"""
+
+
+def killed_child(path: Path, records: int) -> int:
+    """Kill a process while it writes; the last record that it reported."""
+    folder = Path(__file__).parent
+    command = [sys.executable, "-c", CHILD, str(path), str(folder), str(folder.parents[1])]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        for line in child.stdout:
+            if int(line) >= records:
+                break
+        os.kill(child.pid, signal.SIGKILL)
+        rest = [line for line in child.stdout if line.endswith("\n")]
+    return int(rest[-1]) if rest else int(line)
+
+
+def test_a_killed_run_loses_nothing_that_it_reported(tmp_path: Path) -> None:
+    """After SIGKILL every reported record is there, with its call and its choice, and the ledger goes on."""
+    path = tmp_path / "ledger.sqlite"
+    last = killed_child(path, records=300)
+    with Ledger.open(path) as ledger:
+        records = list(ledger.records())
+        assert len(records) - 1 in (last, last + 1)
+        assert list(ledger.calls.damaged()) == []
+        for number, row in enumerate(records):
+            call = ledger.calls.get_by_prefix(row.call_ids[0])
+            assert call is not None
+            assert call.request["messages"][1]["content"] == f"question {number}"
+            assert ledger.decision(decision(item_id=str(number)).key) is not None
+        ledger.add_record(records[0])
+
+
+def test_a_killed_run_can_be_read_at_once(tmp_path: Path) -> None:
+    """A reader needs no writer to have cleaned up first."""
+    path = tmp_path / "ledger.sqlite"
+    last = killed_child(path, records=20)
+    with Ledger.open(path, read_only=True) as ledger:
+        assert sum(1 for _ in ledger.records()) >= last + 1
+
+
+def test_keys_with_lone_surrogates_do_not_collide(ledger: Ledger, make_record: MakeRecord) -> None:
+    """Ids that UTF-8 cannot hold are told apart as any others."""
+    for item_id in ("a\ud800", "a\ud801", "a"):
+        ledger.add_record(make_record(item_id=item_id))
+    assert len({to_text(row.item_id) for row in ledger.records()}) == 3
+
+
+def test_iteration_may_go_on_while_records_are_added(ledger: Ledger, make_record: MakeRecord) -> None:
+    """A half-read stream neither blocks a writer nor breaks."""
+    for number in range(5):
+        ledger.add_record(make_record(item_id=str(number)))
+    stream = ledger.records()
+    next(stream)
+    ledger.add_record(make_record(item_id="5"))
+    with contextlib.suppress(ZeroDivisionError), ledger._database.transaction():
+        raise ZeroDivisionError
+    assert {row.item_id for row in stream} >= {"1", "2", "3", "4"}

@@ -1,0 +1,137 @@
+"""What a contender may use to get ready: pool, items, validation, and what earlier contenders found."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from trinity.coordinator.policy import Policies
+from trinity.episodes import Play, Player
+from trinity.llm.client import CallCounts
+from trinity.types import Agent, Item, Method, Phase, Record, Replicate, Split, Task
+
+CostAxis = Literal["usd", "gflop", "weighted_tokens"]
+
+
+class Progress(Protocol):
+    """Where long work says how far it is."""
+
+    def stage(self, name: str, total: int) -> None:
+        """A new stage of `total` episodes begins."""
+        ...
+
+    def step(self, record: Record) -> None:
+        """An episode of the stage ended."""
+        ...
+
+    def say(self, line: str) -> None:
+        """One line that stays."""
+        ...
+
+
+@dataclass
+class Arena:
+    """One run's shared ground.
+
+    `folder` is the run's; `counts` are the calls so far. `choices` collects, by method, what was chosen and on what
+    ground (it goes to the summary); `ready` holds the methods of contenders that came before; `notes` are sentences
+    for the report.
+    """
+
+    agents: Sequence[Agent]
+    tasks: Mapping[str, Task]
+    player: Player
+    progress: Progress
+    seed: int
+    replicates: int
+    pool: str
+    policies: Policies
+    folder: Path
+    counts: CallCounts
+    choices: dict[str, Any] = field(default_factory=dict)
+    ready: dict[str, Sequence[Method]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def items(self, split: Split) -> Iterator[tuple[Task, Item]]:
+        """Every item of a split with its task, tasks in config order, streamed from the run's ledger."""
+        for name, task in self.tasks.items():
+            for item in self.player.ledger.items(name, split):
+                yield task, item
+
+    def plays(self, method: Method, phase: Phase, split: Split, replicates: int) -> Iterator[Play]:
+        """The episodes of `method` on a split, replicate by replicate."""
+        for index in range(replicates):
+            for task, item in self.items(split):
+                yield Play(method, task, item, Replicate(phase, index))
+
+    async def validate(self, method: Method, *, phase: Phase = "val", replicates: int = 1) -> list[Record]:
+        """Records of `method` on the validation items, in item order (phase `val`, or `reeval` for fresh noise)."""
+        plays = list(self.plays(method, phase, "val", replicates))
+        return await self.collect(f"{method.name} {method.variant} on validation", plays)
+
+    async def test(self, method: Method) -> None:
+        """Play the test items; the records are in the ledger."""
+        replicates = min(method.replicates or self.replicates, self.replicates)
+        n_items = sum(1 for _ in self.items("test"))
+        self.progress.stage(f"{method.name} {method.variant} on test", n_items * replicates)
+        await self.player.play_all(
+            self.plays(method, "test", "test", replicates), lambda _, row: self.progress.step(row)
+        )
+
+    async def collect(self, stage: str, plays: Sequence[Play]) -> list[Record]:
+        """Play all; records in the order of `plays`."""
+        self.progress.stage(stage, len(plays))
+        records: dict[int, Record] = {}
+
+        def keep(play: Play, record: Record) -> None:
+            records[id(play)] = record
+            self.progress.step(record)
+
+        await self.player.play_all(plays, keep)
+        return [records[id(play)] for play in plays]
+
+
+class Contender(ABC):
+    """One entry of the `method` group: gets ready on train and validation items, then hands over its methods."""
+
+    @abstractmethod
+    async def prepare(self, arena: Arena) -> Sequence[Method]:
+        """Methods to be tested; empty with a note in `arena.notes` when there can be none."""
+
+    def derive(self, arena: Arena) -> Iterable[Record]:
+        """Records that follow from tested methods' (an oracle's from the single agents'); none by default."""
+        del arena
+        return ()
+
+
+def mean_score(records: Iterable[Record]) -> float | None:
+    """Mean score of the graded records; None when none is."""
+    scores = [record.score for record in records if record.score is not None]
+    return sum(scores) / len(scores) if scores else None
+
+
+def mean_cost(records: Iterable[Record], axis: CostAxis) -> float | None:
+    """Mean logical cost; None when any is unknown or there is no record."""
+    costs = [cost(record, axis) for record in records]
+    known = [amount for amount in costs if amount is not None]
+    return sum(known) / len(known) if known and len(known) == len(costs) else None
+
+
+def cost_axis(agents: Sequence[Agent]) -> CostAxis:
+    """The axis to compare costs on: USD where all prices are known, else GFLOP, else weighted tokens."""
+    if all(agent.price is not None for agent in agents):
+        return "usd"
+    return "gflop" if all(agent.active_params is not None for agent in agents) else "weighted_tokens"
+
+
+def cost(record: Record, axis: CostAxis) -> float | None:
+    """A record's logical cost on an axis; None when it is unknown."""
+    costs: dict[CostAxis, float | None] = {
+        "usd": record.cost_usd,
+        "gflop": record.gflop,
+        "weighted_tokens": record.weighted_tokens,
+    }
+    return costs[axis]

@@ -1,0 +1,133 @@
+"""Objects from a resolved configuration, the same for a live run and a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any, cast
+
+from omegaconf import DictConfig, OmegaConf
+
+from trinity.arena import Contender
+from trinity.canonical import sha256
+from trinity.config import build
+from trinity.errors import ConfigError
+from trinity.runs.manifest import RunFacts, build_manifest
+from trinity.splits import check_disjoint
+from trinity.types import Agent, Item, Phase, Price, Split, Task
+
+SPLITS: tuple[Split, ...] = ("train", "val", "test")
+
+
+def node(config: Mapping[str, Any]) -> DictConfig:
+    """A plain configuration as the node that `build` reads."""
+    return OmegaConf.create(dict(config))
+
+
+def build_tasks(config: DictConfig) -> dict[str, Task]:
+    """Task name -> task, in config order.
+
+    Raises:
+        ConfigError: no task, or one is configured wrongly.
+    """
+    tasks: dict[str, Task] = {name: build(config.tasks[name]) for name in config.tasks}
+    if not tasks:
+        raise ConfigError("no task is chosen; give task=[NAME, ...]")
+    return tasks
+
+
+def build_contenders(config: DictConfig) -> dict[str, Contender]:
+    """Method name -> contender, in config order.
+
+    Raises:
+        ConfigError: no method, or one is configured wrongly.
+    """
+    contenders: dict[str, Contender] = {name: build(config.methods[name]) for name in config.methods}
+    if not contenders:
+        raise ConfigError("no method is chosen; give method=[NAME, ...]")
+    return contenders
+
+
+def all_items(tasks: Mapping[str, Task]) -> Iterator[tuple[Split, Item]]:
+    """Every item with its split, streamed."""
+    for task in tasks.values():
+        for split in SPLITS:
+            for item in task.items(split):
+                yield split, item
+
+
+def checked_items(tasks: Mapping[str, Task]) -> dict[str, dict[str, list[str]]]:
+    """Item ids by task and split, after a look at every item.
+
+    Raises:
+        SplitError: two splits share an item.
+        DataError: a task's data is missing or broken.
+    """
+    check_disjoint(all_items(tasks))
+    return {
+        name: {split: [item.item_id for item in task.items(split)] for split in SPLITS} for name, task in tasks.items()
+    }
+
+
+def phase_seeds(config: DictConfig) -> dict[Phase, int]:
+    """The noise seed of each phase: training's own, and the test's, which all training seeds share."""
+    return {"train": config.seed, "val": config.seed, "reeval": config.seed, "test": config.eval.seed}
+
+
+def prompt_hashes() -> dict[str, str]:
+    """SHA-256 of every prompt file, by package path."""
+    hashes: dict[str, str] = {}
+    for package in ("trinity.coordinator", "baselines"):
+        root = Path(str(resources.files(package).joinpath("prompts")))
+        for file in sorted(root.rglob("*.txt")):
+            hashes[f"{package}/{file.relative_to(root).as_posix()}"] = sha256(file.read_bytes())
+    return hashes
+
+
+def describe(agent: Agent) -> dict[str, Any]:
+    """An agent as the manifest keeps it: every field, so that `agent_from` needs no other file."""
+    return asdict(replace(agent, sampling=dict(agent.sampling), extra_body=dict(agent.extra_body)))
+
+
+def agent_from(described: Mapping[str, Any]) -> Agent:
+    """The agent that `describe` described."""
+    price = described["price"]
+    return Agent(**{**described, "price": None if price is None else Price(**price)})
+
+
+def new_manifest(
+    config: DictConfig,
+    run_id: str,
+    pool: Mapping[str, Any],
+    agents: list[Agent],
+    tasks: Mapping[str, Task],
+    splits: Mapping[str, Mapping[str, list[str]]],
+) -> dict[str, Any]:
+    """The manifest of a run that starts now; `pool` is what `Pool.settings()` says."""
+    resolved = cast("dict[str, Any]", OmegaConf.to_container(config, resolve=True))
+    facts = RunFacts(
+        config=resolved,
+        pool_kind=pool["kind"],
+        seeds={"seed": config.seed, "data.seed": config.data.seed, "eval.seed": config.eval.seed},
+        endpoints=pool["endpoints"],
+        data={name: task.fingerprint() for name, task in tasks.items()},
+        graders={name: task.grader for name, task in tasks.items()},
+        prompts=prompt_hashes(),
+        splits=splits,
+    )
+    return {
+        **build_manifest(facts),
+        "run_id": run_id,
+        "experiment": config.name,
+        "pool": pool["name"],
+        "agents": [describe(agent) for agent in agents],
+        "missing_agents": [{"name": name, "reason": reason} for name, reason in pool["missing"].items()],
+        "tasks": [
+            {"name": name, "chance": task.chance, "licence": task.licence, "redistribute": task.redistribute}
+            for name, task in tasks.items()
+        ],
+        "encoder": None,
+        "finished": False,
+    }

@@ -1,0 +1,23 @@
+"""Canonical JSON and the hashes made of it: equal content, equal bytes, on every machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+
+def canonical_json(value: Any) -> str:
+    """`value` as JSON with sorted keys and no spaces; NaN and infinity are refused (ValueError)."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def sha256(value: str | bytes) -> str:
+    """SHA-256 in hex; text as UTF-8, lone surrogates kept."""
+    data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
+    return hashlib.sha256(data).hexdigest()
+
+
+def digest(value: Any) -> str:
+    """SHA-256 (hex) of the canonical JSON of `value`."""
+    return sha256(canonical_json(value))

@@ -1,0 +1,246 @@
+"""Where the configurations lie, what a valid one holds, and how its nodes become objects."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from omegaconf import MISSING, DictConfig, OmegaConf
+
+from trinity.errors import ConfigError, TrinityError
+
+SCHEMA = "base_schema"
+"""Name under which `register_schema` offers the schema to the defaults list of `conf/config.yaml`."""
+
+WEIGHT_SOURCES = ("path", "hub", "pypi")
+_MINIMA = {
+    "seed": 0,
+    "data.seed": 0,
+    "data.n_train": 1,
+    "data.n_val": 1,
+    "data.n_test": 1,
+    "eval.seed": 0,
+    "eval.replicates": 1,
+    "concurrency": 1,
+}
+_FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_SHOWN_CHOICES = 16
+_LIKE = 0.4
+
+
+@dataclass
+class DataConfig:
+    """Items per task and split, and the seed that cuts the splits."""
+
+    seed: int = MISSING
+    n_train: int = MISSING
+    n_val: int = MISSING
+    n_test: int = MISSING
+
+
+@dataclass
+class EvalConfig:
+    """The seed of test noise and the number of test replicates."""
+
+    seed: int = MISSING
+    replicates: int = MISSING
+
+
+@dataclass
+class WeightsConfig:
+    """Where model weights come from and where they are kept (None: the user's cache folder)."""
+
+    sources: list[str] = MISSING
+    paths: dict[str, str] = field(default_factory=dict)
+    cache: str | None = MISSING
+
+
+@dataclass
+class Config:
+    """The keys that a run understands; their values stand in `conf/config.yaml`.
+
+    Groups whose content belongs to the class that they name are open dictionaries.
+    """
+
+    name: str = MISSING
+    seed: int = MISSING
+    data: DataConfig = field(default_factory=DataConfig)
+    eval: EvalConfig = field(default_factory=EvalConfig)
+    concurrency: int = MISSING
+    store: str = MISSING
+    resume: str | None = MISSING
+    debug: bool = MISSING
+    weights: WeightsConfig = field(default_factory=WeightsConfig)
+    pool: dict[str, Any] = field(default_factory=dict)
+    encoder: dict[str, Any] = field(default_factory=dict)
+    coordinator: dict[str, Any] = field(default_factory=dict)
+    trainer: dict[str, Any] = field(default_factory=dict)
+    tasks: dict[str, Any] = field(default_factory=dict)
+    methods: dict[str, Any] = field(default_factory=dict)
+
+
+def find_configs() -> Path:
+    """The folder of `config.yaml`: inside the package in a wheel, beside it in a checkout or editable install.
+
+    Raises:
+        ConfigError: neither place has one.
+    """
+    package = Path(__file__).resolve().parent
+    for folder in (package / "conf", package.parent / "conf"):
+        if (folder / "config.yaml").is_file():
+            return folder
+    raise ConfigError(f"no conf/config.yaml inside or beside {package}; reinstall trinity-suite")
+
+
+def register_schema() -> None:
+    """Make `Config` known to Hydra, so that unknown keys and wrong types fail when a run is composed."""
+    from hydra.core.config_store import ConfigStore
+
+    ConfigStore.instance().store(name=SCHEMA, node=Config)
+
+
+def schema_keys() -> list[str]:
+    """Every key of the schema, dotted (`data.n_train`), parents included."""
+    return dotted_keys(OmegaConf.structured(Config))
+
+
+def dotted_keys(node: DictConfig, prefix: str = "") -> list[str]:
+    """Every key at and below `node`, dotted; lists are not entered."""
+    keys: list[str] = []
+    for key in node:
+        name = str(key)
+        keys.append(f"{prefix}{name}")
+        child = None if OmegaConf.is_interpolation(node, name) or OmegaConf.is_missing(node, key) else node[key]
+        if isinstance(child, DictConfig):
+            keys += dotted_keys(child, f"{prefix}{name}.")
+    return keys
+
+
+def group_options(group: str) -> list[str]:
+    """The options of a group of `conf/`; the groups themselves for ''."""
+    folder = find_configs() / group
+    return sorted(path.stem for path in folder.glob("*.yaml" if group else "*/"))
+
+
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
+    """The end of an error line about `word`: the nearest of `choices`, else what there is to choose from.
+
+    Of dotted keys the last part weighs most, so that a right name at the wrong level is found.
+    """
+    names = sorted(set(choices))
+    if not names:
+        return "there is none to choose from"
+    near = max(names, key=lambda name: _likeness(word, name))
+    if _likeness(word, near) >= _LIKE:
+        return f"did you mean '{near}'?"
+    rest = f" and {len(names) - _SHOWN_CHOICES} more" if len(names) > _SHOWN_CHOICES else ""
+    return f"choose from: {', '.join(names[:_SHOWN_CHOICES])}{rest}"
+
+
+def _likeness(word: str, name: str) -> float:
+    """0 (nothing in common) to 1 (equal)."""
+    last = difflib.SequenceMatcher(None, word.rpartition(".")[2], name.rpartition(".")[2]).ratio()
+    return (2 * last + difflib.SequenceMatcher(None, word, name).ratio()) / 3
+
+
+def check(cfg: DictConfig) -> None:
+    """Hold a composed configuration against what types alone cannot say.
+
+    Raises:
+        ConfigError: a value is out of range or unknown; names its key.
+        omegaconf.errors.OmegaConfBaseException: an interpolation leads nowhere or a mandatory value is missing.
+    """
+    OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+    _check_keys(cfg)
+    for key, least in _MINIMA.items():
+        value = OmegaConf.select(cfg, key)
+        if value < least:
+            raise ConfigError(f"{key}={value}: must be at least {least}")
+    for key, group in (("pool", "pool"), ("tasks", "task"), ("methods", "method")):
+        if not cfg[key]:
+            raise ConfigError(f"{key} is empty; choose with {group}=NAME from: {', '.join(group_options(group))}")
+    if not _FOLDER_NAME.fullmatch(cfg.name):
+        raise ConfigError(f"name={cfg.name}: names a folder, so letters, digits, '.', '_' and '-' only")
+    _check_sources(cfg.weights.sources)
+
+
+def _check_keys(cfg: DictConfig) -> None:
+    """Types reject unknown keys, except those that the command line adds with a plus."""
+    schema: DictConfig = OmegaConf.structured(Config)
+    known = schema_keys()
+    open_groups = tuple(f"{key}." for key in known if OmegaConf.select(schema, key) == {})
+    for key in dotted_keys(cfg):
+        if key not in known and not key.startswith(open_groups):
+            raise ConfigError(f"there is no key '{key}'; {did_you_mean(key, [*known, *group_options('')])}")
+
+
+def _check_sources(sources: Iterable[str]) -> None:
+    if not sources:
+        raise ConfigError(f"weights.sources is empty; list at least one of: {', '.join(WEIGHT_SOURCES)}")
+    for source in sources:
+        if source not in WEIGHT_SOURCES:
+            raise ConfigError(f"weights.sources: unknown source '{source}'; {did_you_mean(source, WEIGHT_SOURCES)}")
+
+
+def build(node: DictConfig, /, **kwargs: Any) -> Any:
+    """The object that `node` describes by its `_target_`, called with the node's keys and `kwargs`.
+
+    `kwargs` are handed over as they are: they never pass through OmegaConf, which would copy or convert them. A node
+    with `_partial_: true` gives a `functools.partial` instead.
+
+    Raises:
+        ConfigError: no or an unknown `_target_`, or arguments it does not take; names the node's place.
+        TrinityError: whatever the target itself raises.
+    """
+    place = str(node._get_full_key(None)) or "config"  # noqa: SLF001 - omegaconf offers no public way to ask
+    if "_target_" not in node:
+        raise ConfigError(f"{place}: has no _target_, so nothing can be built from it")
+    target = _located(node, place)
+    partial = bool(node.get("_partial_"))
+    _check_arguments(functools.partial(target.func, *target.args, **(target.keywords | kwargs)), place, partial=partial)
+    return functools.partial(target, **kwargs) if partial else target(**kwargs)
+
+
+def _located(node: DictConfig, place: str) -> functools.partial[Any]:
+    """The target with the node's own arguments, not called yet."""
+    from hydra.errors import InstantiationException
+    from hydra.utils import instantiate
+
+    try:
+        found: functools.partial[Any] = instantiate(node, _partial_=True, _convert_="all")
+    except InstantiationException as error:
+        inner = _first_own(error)
+        if inner is not None:
+            raise inner from error
+        where = re.search(r"^full_key: (.+)$", str(error), re.MULTILINE)
+        text = re.sub(r", set env var.*|^full_key: .*", "", str(error), flags=re.MULTILINE)
+        raise ConfigError(f"{where[1] if where else place}: {text}") from error
+    return found
+
+
+def _first_own(error: BaseException) -> TrinityError | None:
+    """The suite's own error that a library wrapped, if there is one."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, TrinityError):
+        cause = cause.__cause__
+    return cause
+
+
+def _check_arguments(call: functools.partial[Any], place: str, *, partial: bool) -> None:
+    """A wrong argument is the configuration's mistake; a TypeError from inside the target is a bug."""
+    signature = inspect.signature(call.func)
+    try:
+        (signature.bind_partial if partial else signature.bind)(*call.args, **call.keywords)
+    except TypeError as error:
+        name = getattr(call.func, "__qualname__", str(call.func))
+        unknown = re.search(r"unexpected keyword argument '(.+)'", str(error))
+        if unknown is None:
+            raise ConfigError(f"{place}: {name}: {error}") from error
+        hint = did_you_mean(unknown[1], signature.parameters)
+        raise ConfigError(f"{place}.{unknown[1]}: {name} knows no such key; {hint}") from error

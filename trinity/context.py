@@ -1,0 +1,67 @@
+"""What an episode carries: its item, its replicate, its noise and its bill."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trinity.types import Completion, Item, Replicate, Task, Usage
+
+_UNIT = float(2**53)
+
+
+@dataclass(slots=True)
+class Context:
+    """One episode's surroundings. Noise is a function of (seed, task, item, replicate, turn, id) and nothing else.
+
+    So two methods or candidates meet the same noise at the same place, adding an agent does not move the others'
+    noise, and the order in which coroutines end changes nothing. `seed` is the seed of the replicate's phase.
+    """
+
+    task: Task
+    item: Item
+    replicate: Replicate
+    seed: int
+    _samples: Counter[str] = field(default_factory=Counter)
+    _calls: list[Completion | None] = field(default_factory=list)
+
+    def next_sample(self, request: str) -> int:
+        """0, 1, 2 ... among the equal requests of this episode; `request` is the hash without the sample number."""
+        number = self._samples[request]
+        self._samples[request] += 1
+        return number
+
+    def reserve(self) -> int:
+        """A place in the bill, taken when a call starts, so that the order of ends does not matter."""
+        self._calls.append(None)
+        return len(self._calls) - 1
+
+    def enter(self, place: int, completion: Completion) -> None:
+        """Put an answered call into its reserved place."""
+        self._calls[place] = completion
+
+    @property
+    def calls(self) -> list[Completion]:
+        """Answered calls in the order in which they started."""
+        return [call for call in self._calls if call is not None]
+
+    def usage(self) -> Usage:
+        """Logical usage: every call of the episode, cached or not."""
+        return sum((call.usage for call in self.calls), Usage())
+
+    def uniform(self, turn: int, label: str) -> float:
+        """A number in (0, 1) that belongs to this turn and label (an agent or role id)."""
+        phase, index = self.replicate
+        place = "\x1f".join((str(self.seed), self.item.task, self.item.item_id, phase, str(index), str(turn), label))
+        bits = int.from_bytes(hashlib.blake2b(place.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+        return ((bits >> 11) + 0.5) / _UNIT
+
+    def gumbel(self, turn: int, labels: Sequence[str]) -> NDArray[np.float64]:
+        """Standard Gumbel noise, one number per label."""
+        return np.array([-math.log(-math.log(self.uniform(turn, label))) for label in labels])

@@ -1,0 +1,1 @@
+"""The coordinator: what it reads (encoder), how it decides (heads, policy) and how a turn runs (protocol)."""

@@ -1,0 +1,188 @@
+"""Playing episodes: a method on an item in a replicate becomes one record in the ledger, graded or honestly not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from trinity.context import Context
+from trinity.errors import CallError, GraderError
+from trinity.runs.ledger import Ledger, RecordKey
+from trinity.types import (
+    UNGRADED,
+    Client,
+    Episode,
+    Item,
+    Method,
+    Phase,
+    PoolKind,
+    Record,
+    Replicate,
+    Split,
+    Status,
+    Task,
+)
+
+SPLIT_OF: Mapping[Phase, Split] = {"train": "train", "val": "val", "reeval": "val", "test": "test"}
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What every record of a run shares."""
+
+    run_id: str
+    experiment: str
+    pool: str
+    pool_kind: PoolKind
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """One episode to play."""
+
+    method: Method
+    task: Task
+    item: Item
+    replicate: Replicate
+
+
+def record_key(play: Play, seed: int) -> RecordKey:
+    """Where the episode's record stands in the ledger."""
+    method, item = play.method, play.item
+    split = SPLIT_OF[play.replicate.phase]
+    return RecordKey(method.name, method.variant, item.task, split, item.item_id, play.replicate, seed)
+
+
+class Player:
+    """Plays episodes, at most `concurrency` at once; one that the ledger has graded is not played again.
+
+    `seeds` gives the noise seed of each phase. This is the seam for other executors: it takes plays, gives records.
+    """
+
+    def __init__(
+        self, client: Client, ledger: Ledger, stamp: Stamp, seeds: Mapping[Phase, int], concurrency: int
+    ) -> None:
+        """Keep what episodes need; nothing is played yet."""
+        self.client = client
+        self.ledger = ledger
+        self.stamp = stamp
+        self._seeds = seeds
+        self._concurrency = concurrency
+
+    async def play(self, play: Play) -> Record:
+        """The record of one episode, from the ledger or played now."""
+        known = self.ledger.record(record_key(play, self.stamp.seed))
+        if known is not None and known.status not in UNGRADED:
+            return known
+        context = Context(play.task, play.item, play.replicate, self._seeds[play.replicate.phase])
+        episode, outcome = await self._outcome(play, context)
+        record = self._record(play, context, episode, outcome)
+        self.ledger.add_record(record)
+        return record
+
+    async def play_all(self, plays: Iterable[Play], each: Callable[[Play, Record], None]) -> None:
+        """Play lazily, `concurrency` at once; `each` hears of every record in the order in which they end."""
+        source = iter(plays)
+
+        async def work() -> None:
+            for play in source:
+                each(play, await self.play(play))
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self._concurrency):
+                    group.create_task(work())
+        except BaseExceptionGroup as errors:
+            raise _first(errors) from None
+
+    async def _outcome(self, play: Play, context: Context) -> tuple[Episode, _Outcome]:
+        try:
+            episode = await play.method.solve(play.item, self.client, context)
+        except CallError:
+            return Episode(None), _Outcome("error")
+        try:
+            return episode, await judge(play.task, play.item, episode)
+        except GraderError:
+            return episode, _Outcome("error")
+
+    def _record(self, play: Play, context: Context, episode: Episode, outcome: _Outcome) -> Record:
+        item, method, usage, calls = play.item, play.method, context.usage(), context.calls
+        costs = [call.cost_usd for call in calls]
+        gflops = [call.gflop for call in calls]
+        return Record(
+            run_id=self.stamp.run_id,
+            experiment=self.stamp.experiment,
+            method=method.name,
+            variant=method.variant,
+            backbone=method.backbone,
+            pool=self.stamp.pool,
+            pool_kind=self.stamp.pool_kind,
+            task=item.task,
+            split=SPLIT_OF[play.replicate.phase],
+            item_id=item.item_id,
+            domain=item.domain,
+            difficulty=item.difficulty,
+            difficulty_kind=item.difficulty_kind,
+            replicate=play.replicate,
+            seed=self.stamp.seed,
+            status=outcome.status,
+            score=outcome.score,
+            raw_score=outcome.raw_score,
+            capped=episode.capped,
+            answer=outcome.answer,
+            n_turns=len(episode.turns),
+            n_calls=len(calls),
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            reasoning_tokens=usage.reasoning_tokens,
+            cached_tokens=usage.cached_tokens,
+            encoder_tokens=episode.encoder_tokens,
+            usage_estimated=usage.estimated,
+            weighted_tokens=usage.weighted_tokens,
+            cost_usd=_total(costs),
+            gflop=_total(gflops),
+            latency_s=sum(call.latency_s for call in calls),
+            call_ids=tuple(call.call_id for call in calls),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    status: Status
+    score: float | None = None
+    raw_score: float | None = None
+    answer: str | None = None
+
+
+async def judge(task: Task, item: Item, episode: Episode) -> _Outcome:
+    """Status and scores of an episode (design, section 3): no answer, truncated and refused score 0, keep `raw_score`.
+
+    Raises:
+        GraderError: the grader failed.
+    """
+    if episode.answer is None or not episode.answer.strip():
+        status: Status = _SILENT.get(episode.finish_reason, "no_answer")
+        return _Outcome(status, 0.0, 0.0)
+    grade = await task.grade(item, episode, None)
+    if episode.finish_reason in _SILENT:
+        return _Outcome(_SILENT[episode.finish_reason], 0.0, grade.score, grade.answer)
+    if grade.answer is None:
+        return _Outcome("no_answer", 0.0, grade.score)
+    return _Outcome("correct" if grade.score >= task.threshold else "wrong", grade.score, grade.score, grade.answer)
+
+
+_SILENT: Mapping[str, Status] = {"length": "truncated", "context": "truncated", "content_filter": "refused"}
+
+
+def _first(errors: BaseExceptionGroup) -> BaseException:
+    """The error that stopped the group; the others are its echoes."""
+    error = errors.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error
+
+
+def _total(parts: list[float | None]) -> float | None:
+    """Sum, or None when any part is unknown: an unknown price is not zero."""
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None

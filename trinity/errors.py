@@ -1,0 +1,68 @@
+"""Every error that the suite raises on purpose.
+
+    TrinityError                 one line, exit code 2
+    ├── ConfigError              an option, a key or a combination of them is wrong
+    │   └── SplitError           train, validation and test share an item
+    ├── DataError                a data file is missing or broken
+    │   └── WeightsError         model weights are damaged or cannot be used
+    │       └── WeightsGoneError      no source has them; the run goes on with the agents that are left
+    ├── EndpointError            the run cannot ask this endpoint: nobody listens, credentials, model name
+    ├── CallError                one call failed after its retries; its episode becomes `error`
+    ├── GraderError              a grader failed; its episode becomes `error`
+    ├── LedgerError              a ledger, store or run folder is missing, damaged or of another run
+    └── UngradedError            training cannot go on before failed episodes are asked again
+
+A message says what is wrong, where, and what to do, in one line.
+"""
+
+from __future__ import annotations
+
+
+class TrinityError(Exception):
+    """Base of all; the commands print its text as one line and exit with `exit_code`."""
+
+    exit_code = 2
+
+    def __str__(self) -> str:
+        """The message folded to one line."""
+        return " ".join(super().__str__().split())
+
+
+class ConfigError(TrinityError):
+    """An option, a key or a combination of them is wrong."""
+
+
+class SplitError(ConfigError):
+    """Train, validation and test share an item."""
+
+
+class DataError(TrinityError):
+    """A data file is missing or broken."""
+
+
+class WeightsError(DataError):
+    """Model weights are damaged or cannot be used."""
+
+
+class WeightsGoneError(WeightsError):
+    """No source has these weights; the run goes on with the agents that are left."""
+
+
+class EndpointError(TrinityError):
+    """An endpoint cannot be used at all; the run stops."""
+
+
+class CallError(TrinityError):
+    """One call failed after its retries."""
+
+
+class GraderError(TrinityError):
+    """A grader failed; the episode is an `error`, not a wrong answer."""
+
+
+class LedgerError(TrinityError):
+    """A ledger, store or run folder is missing, damaged or belongs to another run."""
+
+
+class UngradedError(TrinityError):
+    """A generation holds episodes that were never graded."""

@@ -1,0 +1,164 @@
+"""One live run from its configuration: set up, contest, publish. `trinity.run` comes here."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from trinity.arena import Arena
+from trinity.assembly import all_items, build_contenders, build_tasks, checked_items, new_manifest, phase_seeds
+from trinity.config import build
+from trinity.coordinator.encoder import Encoder
+from trinity.coordinator.policy import LivePolicies
+from trinity.episodes import Player, Stamp
+from trinity.llm.client import Client
+from trinity.llm.pool import Pool
+from trinity.llm.store import Store
+from trinity.pipeline import contest, publish, summarise
+from trinity.progress import ConsoleProgress
+from trinity.resume import saved_run
+from trinity.runs.ledger import Ledger
+from trinity.runs.manifest import add_wall_time, append_change, read_manifest, write_manifest
+from trinity.types import Task
+
+
+def run(cfg: DictConfig) -> int:
+    """Run, train and evaluate as `cfg` says; the exit code.
+
+    Raises:
+        TrinityError: one line for the user; what is finished is kept and `resume=` goes on with it.
+    """
+    from hydra.core.hydra_config import HydraConfig
+
+    hydra = HydraConfig.get()
+    with ConsoleProgress() as progress:
+        if cfg.resume:
+            folder, config, changes = saved_run(cfg, list(hydra.overrides.task))
+            asyncio.run(_Run(folder, config, progress, resumed=True, changes=changes).play())
+        else:
+            asyncio.run(_Run(Path(hydra.runtime.output_dir), cfg, progress).play())
+    return 0
+
+
+@dataclass
+class _Run:
+    """A run's folder and configuration, and the resources that it opens and closes."""
+
+    folder: Path
+    config: DictConfig
+    progress: ConsoleProgress
+    resumed: bool = False
+    changes: list[str] = field(default_factory=list)
+
+    async def play(self) -> None:
+        """From set-up to report."""
+        began = time.monotonic()
+        async with AsyncExitStack() as stack:
+            contenders = build_contenders(self.config)
+            tasks = build_tasks(self.config)
+            pool = await self._pool(stack)
+            ledger, manifest = self._open(pool, tasks, stack)
+            arena = self._arena(pool, tasks, ledger, manifest, stack)
+            self.progress.say(
+                f"run {self.folder} · pool {pool.name} ({pool.kind}): {', '.join(agent.name for agent in pool.agents)}"
+            )
+            try:
+                await contest(arena, contenders, self._early_table(arena, manifest))
+            finally:
+                add_wall_time(self.folder / "manifest.json", time.monotonic() - began)
+            self._finish(arena)
+
+    async def _pool(self, stack: AsyncExitStack) -> Pool:
+        """The pool, its weights at hand; agents whose weights no source has are named and left out."""
+        pool: Pool = build(self.config.pool)
+        stack.push_async_callback(pool.close)
+        await pool.ready()
+        for name, reason in pool.missing.items():
+            self.progress.say(f"without agent {name}: {reason}")
+        if len(pool.agents) == 1:
+            self.progress.say(f"pool {pool.name} has one agent left: nothing can be coordinated, it is measured alone")
+        return pool
+
+    def _open(self, pool: Pool, tasks: dict[str, Task], stack: AsyncExitStack) -> tuple[Ledger, dict[str, Any]]:
+        """Ledger and manifest: made, or taken up again."""
+        path = self.folder / "manifest.json"
+        if self.resumed:
+            ledger = stack.enter_context(Ledger.open(self.folder / "ledger.sqlite"))
+            again = ledger.delete_ungraded()
+            append_change(path, f"resumed; {again} ungraded episodes asked again; changed: {self.changes or 'nothing'}")
+            return ledger, read_manifest(path)
+        splits = checked_items(tasks)
+        manifest = new_manifest(self.config, self.folder.name, pool.settings(), pool.agents, tasks, splits)
+        ledger = stack.enter_context(Ledger.create(self.folder / "ledger.sqlite"))
+        for split, item in all_items(tasks):
+            ledger.add_items(split, [item])
+        write_manifest(path, manifest)
+        return ledger, manifest
+
+    def _arena(
+        self, pool: Pool, tasks: dict[str, Task], ledger: Ledger, manifest: dict[str, Any], stack: AsyncExitStack
+    ) -> Arena:
+        config = self.config
+        store = Store.open(Path(config.store))
+        stack.callback(store.close)
+        client = Client(pool, store, ledger, concurrency=config.concurrency)
+        stack.push_async_callback(client.close)
+        stamp = Stamp(manifest["run_id"], config.name, pool.name, pool.kind, config.seed)
+        player = Player(client, ledger, stamp, phase_seeds(config), config.concurrency)
+        policies = LivePolicies(lambda: self._encoder(stack), ledger)
+        return Arena(
+            pool.agents,
+            tasks,
+            player,
+            self.progress,
+            config.seed,
+            config.eval.replicates,
+            pool.name,
+            policies,
+            self.folder,
+            client.counts,
+        )
+
+    def _encoder(self, stack: AsyncExitStack) -> Encoder:
+        """The encoder, built when the first policy needs it; the manifest learns what it is."""
+        encoder: Encoder = build(self.config.encoder)
+        stack.callback(encoder.close)
+        path = self.folder / "manifest.json"
+        write_manifest(path, {**read_manifest(path), "encoder": encoder.settings()})
+        return encoder
+
+    def _early_table(self, arena: Arena, manifest: dict[str, Any]) -> Callable[[str], None]:
+        def tested(name: str) -> None:
+            if name == "single":
+                from evals.report.table import agents_table
+
+                totals = arena.player.ledger.totals()
+                self._print(agents_table(summarise(arena, manifest, totals)))
+
+        return tested
+
+    def _finish(self, arena: Arena) -> None:
+        """Write what the run found, then say that it is whole."""
+        from evals.report.table import summary_table
+
+        path = self.folder / "manifest.json"
+        manifest = read_manifest(path)
+        summary = summarise(arena, manifest, arena.player.ledger.totals())
+        publish(self.folder, arena, manifest, summary)
+        write_manifest(path, {**manifest, "finished": True})
+        self._print(summary_table(summary))
+        self.progress.say(f"report: {self.folder / 'report.md'}")
+
+    @staticmethod
+    def _print(table: Any) -> None:
+        from rich.console import Console
+
+        Console(file=sys.stdout).print(table)

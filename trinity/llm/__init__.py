@@ -1,0 +1,1 @@
+"""How models are asked: pool, client, store, retries and transports."""

@@ -1,0 +1,331 @@
+"""The pool: which agents can be asked, and through what."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from trinity.canonical import canonical_json
+from trinity.errors import ConfigError, EndpointError, WeightsError, WeightsGoneError
+from trinity.llm.transports.base import Transport
+from trinity.types import Agent, PoolKind, Price
+
+STYLES = Path(__file__).parent.parent / "coordinator" / "prompts" / "styles"
+
+RESERVED = frozenset({"model", "messages", "seed", "stream", "n"})
+"""Keys of the wire that the client sets itself, or that would break one request = one answer."""
+
+_AGENT_KEYS = tuple(field.name for field in fields(Agent))
+_PRICE_KEYS = tuple(field.name for field in fields(Price))
+
+
+class Pool:
+    """Agents by name and the transports that answer for them.
+
+    Attributes:
+        name: as in records and tables.
+        missing: agents that were dropped, with the reason.
+    """
+
+    def __init__(self, name: str, agents: Sequence[Agent], endpoints: Mapping[str, Transport]) -> None:
+        """Raises ConfigError: empty, two agents of one name, unknown endpoint, kinds of answers mixed."""
+        self.name = name
+        self.missing: dict[str, str] = {}
+        self._endpoints = dict(endpoints)
+        self._agents = {agent.name: agent for agent in agents}
+        self._check(agents)
+
+    def _check(self, agents: Sequence[Agent]) -> None:
+        if not agents:
+            raise ConfigError(f"pool {self.name}: it has no agents; list at least one under `agents`")
+        _refuse_twins(self.name, [agent.name for agent in agents])
+        _refuse_strangers(self.name, agents, self._endpoints)
+        kinds = sorted({self._endpoints[agent.endpoint].kind for agent in agents})
+        if len(kinds) > 1:
+            raise ConfigError(f"pool {self.name}: it mixes {' and '.join(kinds)} answers; make one pool of each kind")
+
+    @property
+    def kind(self) -> PoolKind:
+        """Whether models really answer; the same for all agents."""
+        return self.transport(self.agents[0]).kind
+
+    @property
+    def agents(self) -> list[Agent]:
+        """The agents that are left, in the order of the config."""
+        return list(self._agents.values())
+
+    def agent(self, name: str) -> Agent:
+        """The agent called `name`.
+
+        Raises:
+            ConfigError: there is none, or it was dropped.
+        """
+        if name in self._agents:
+            return self._agents[name]
+        if name in self.missing:
+            raise ConfigError(f"pool {self.name}: agent {name} is missing: {self.missing[name]}")
+        raise ConfigError(f"pool {self.name}: {_unknown('agent', name, self._agents)}")
+
+    def transport(self, agent: Agent) -> Transport:
+        """What answers for `agent`."""
+        return self._endpoints[agent.endpoint]
+
+    def drop(self, name: str, reason: str) -> None:
+        """Go on without an agent.
+
+        Raises:
+            ConfigError: there is no such agent.
+            EndpointError: it was the last one.
+        """
+        del self._agents[self.agent(name).name]
+        self.missing[name] = reason
+        if not self._agents:
+            reasons = "; ".join(f"{agent}: {why}" for agent, why in self.missing.items())
+            raise EndpointError(f"pool {self.name}: no agent is left ({reasons})")
+
+    def drop_endpoint(self, endpoint: str, reason: str) -> None:
+        """Go on without all agents of an endpoint; raises as `drop` does."""
+        for agent in self.agents:
+            if agent.endpoint == endpoint:
+                self.drop(agent.name, reason)
+
+    async def ready(self) -> None:
+        """Let every endpoint in use prepare itself (weights, say); go on without those whose weights nobody has.
+
+        Raises:
+            EndpointError: no agent is left.
+            WeightsError: weights are damaged.
+        """
+        for name in dict.fromkeys(agent.endpoint for agent in self.agents):
+            prepare = getattr(self._endpoints[name], "ready", None)
+            try:
+                if prepare is not None:
+                    await prepare()
+            except WeightsGoneError as error:
+                self.drop_endpoint(name, str(error))
+
+    def settings(self) -> dict[str, Any]:
+        """Name, kind and settings of the endpoints in use, for the manifest: plain JSON values without secrets."""
+        used = {agent.endpoint: self.transport(agent) for agent in self.agents}
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "endpoints": {
+                name: {"endpoint_id": one.endpoint_id, "kind": one.kind, **one.settings()} for name, one in used.items()
+            },
+            "missing": dict(self.missing),
+        }
+
+    async def close(self) -> None:
+        """Close every transport, also when one of them fails to; the first failure is raised at the end."""
+        failures: list[Exception] = []
+        for transport in self._endpoints.values():
+            try:
+                await transport.close()
+            except Exception as error:  # noqa: BLE001 - the others must be closed whatever this one raised
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+
+def build_pool(name: str, agents: Sequence[Mapping[str, Any]], endpoints: Mapping[str, Any]) -> Pool:
+    """The pool that a config describes.
+
+    `endpoints` maps a name to a transport or to its config (with `_target_`); only those that an agent uses are
+    constructed. Where one's weights are gone its agents are dropped, and the pool goes on with those that are left.
+
+    Raises:
+        ConfigError: as `Pool` and `read_agent` say, or an endpoint's config is wrong.
+        EndpointError: no agent is left.
+    """
+    read = [read_agent(name, number, entry) for number, entry in enumerate(agents)]
+    _refuse_strangers(name, read, endpoints)
+    used = {agent.endpoint for agent in read}
+    built: dict[str, Transport] = {}
+    gone: dict[str, str] = {}
+    for endpoint, config in endpoints.items():
+        if endpoint in used:
+            try:
+                built[endpoint] = _construct(f"pool {name}: endpoint {endpoint}", config)
+            except WeightsGoneError as error:
+                gone[endpoint] = str(error)
+    return _without(name, read, built, gone)
+
+
+def _without(name: str, agents: Sequence[Agent], built: dict[str, Transport], gone: dict[str, str]) -> Pool:
+    """The pool of the agents whose endpoint is there."""
+    _refuse_twins(name, [agent.name for agent in agents])
+    missing = {agent.name: gone[agent.endpoint] for agent in agents if agent.endpoint in gone}
+    left = [agent for agent in agents if agent.name not in missing]
+    if missing and not left:
+        reasons = "; ".join(f"{agent}: {why}" for agent, why in missing.items())
+        raise EndpointError(f"pool {name}: no agent is left ({reasons})")
+    pool = Pool(name, left, built)
+    pool.missing.update(missing)
+    return pool
+
+
+def _construct(where: str, config: Any) -> Transport:
+    """A transport from its config; one that is already made is returned as it is."""
+    from hydra.errors import InstantiationException
+    from hydra.utils import instantiate
+
+    if not isinstance(config, Mapping):
+        made = config
+    elif "_target_" not in config:
+        raise ConfigError(f"{where}: it has no `_target_`; name the class of its transport")
+    else:
+        try:
+            made = instantiate(config, _convert_="all")
+        except InstantiationException as error:
+            if isinstance(error.__cause__, (ConfigError, WeightsError, EndpointError)):
+                raise error.__cause__ from None
+            raise ConfigError(f"{where}: {error}") from error
+    if not hasattr(made, "send"):
+        raise ConfigError(f"{where}: a {type(made).__name__} is not a transport; `_target_` must name one")
+    transport: Transport = made
+    return transport
+
+
+def read_agent(pool: str, number: int, entry: Any) -> Agent:
+    """The agent of the `number`-th config entry.
+
+    Keys are those of `Agent`; `name`, `endpoint` and `model` are needed. `style` is the name of a file in
+    `coordinator/prompts/styles` (without `.txt`), a path, or null. A sampling key that is null is left out.
+
+    Raises:
+        ConfigError: a key is unknown or missing, or a value is not what it must be.
+    """
+    if not isinstance(entry, Mapping):
+        raise ConfigError(f"pool {pool}: agent number {number + 1} is not a mapping; give it name, endpoint and model")
+    where = f"pool {pool}: agent {entry.get('name', f'number {number + 1}')}"
+    _refuse_unknown(where, entry, _AGENT_KEYS)
+    sampling = _sampling(where, entry.get("sampling") or {})
+    deterministic = _flag(where, "deterministic", entry.get("deterministic", False))
+    if deterministic and sampling.get("temperature") != 0:
+        raise ConfigError(f"{where}: a deterministic agent needs `sampling.temperature: 0`")
+    return Agent(
+        name=_text(where, entry, "name"),
+        endpoint=_text(where, entry, "endpoint"),
+        model=_text(where, entry, "model"),
+        sampling=sampling,
+        style=_style(where, entry.get("style")),
+        extra_body=_extra_body(where, entry.get("extra_body") or {}),
+        price=_price(where, entry.get("price")),
+        active_params=_positive(where, "active_params", entry.get("active_params")),
+        deterministic=deterministic,
+        profile=entry.get("profile") or "",
+    )
+
+
+def _unknown(what: str, name: Any, known: Iterable[str]) -> str:
+    """A clause that names the nearest valid name, or all of them."""
+    names = sorted(known)
+    near = difflib.get_close_matches(str(name), names, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+    return f"unknown {what} {name!r}; {hint}"
+
+
+def _refuse_twins(pool: str, names: Sequence[str]) -> None:
+    twins = sorted({name for name in names if names.count(name) > 1})
+    if twins:
+        raise ConfigError(f"pool {pool}: two agents are called {twins[0]!r}; give each its own name")
+
+
+def _refuse_strangers(pool: str, agents: Sequence[Agent], endpoints: Mapping[str, object]) -> None:
+    for agent in agents:
+        if agent.endpoint not in endpoints:
+            raise ConfigError(f"pool {pool}: agent {agent.name}: {_unknown('endpoint', agent.endpoint, endpoints)}")
+
+
+def _refuse_unknown(where: str, entry: Mapping[Any, Any], known: Sequence[str]) -> None:
+    for key in entry:
+        if key not in known:
+            raise ConfigError(f"{where}: {_unknown('key', key, known)}")
+
+
+def _text(where: str, entry: Mapping[str, Any], key: str) -> str:
+    value = entry.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise ConfigError(f"{where}: `{key}` must be a text, not {value!r}")
+    return value
+
+
+def _flag(where: str, key: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(f"{where}: `{key}` must be true or false, not {value!r}")
+    return value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _positive(where: str, key: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    if not _is_number(value) or value <= 0:
+        raise ConfigError(f"{where}: `{key}` must be a positive number or null, not {value!r}")
+    return float(value)
+
+
+def _price(where: str, price: Any) -> Price | None:
+    """USD per million tokens; half a price would be taken for a whole one, so all keys are needed."""
+    if price is None:
+        return None
+    if not isinstance(price, Mapping):
+        raise ConfigError(f"{where}: `price` must hold {', '.join(_PRICE_KEYS)}, or be null for unknown")
+    _refuse_unknown(f"{where}: price", price, _PRICE_KEYS)
+    for key in ("input_usd", "output_usd"):
+        if not _is_number(price.get(key)) or price[key] < 0:
+            raise ConfigError(f"{where}: `price.{key}` must be USD per million tokens (>= 0), not {price.get(key)!r}")
+    return Price(float(price["input_usd"]), float(price["output_usd"]), _text(f"{where}: price", price, "source"))
+
+
+def _sampling(where: str, sampling: Any) -> dict[str, Any]:
+    """Sampling parameters: scalars or lists of scalars; what the provider knows is its own business."""
+    if not isinstance(sampling, Mapping):
+        raise ConfigError(f"{where}: `sampling` must be a mapping, not {sampling!r}")
+    _refuse_reserved(where, "sampling", sampling)
+    kept = {key: value for key, value in sampling.items() if value is not None}
+    for key, value in kept.items():
+        parts = value if isinstance(value, list) else [value]
+        if not all(isinstance(part, (str, bool)) or _is_number(part) for part in parts):
+            raise ConfigError(f"{where}: `sampling.{key}` must be a scalar or a list of scalars, not {value!r}")
+    return kept
+
+
+def _extra_body(where: str, body: Any) -> dict[str, Any]:
+    """Further keys of the request body, as plain JSON."""
+    if not isinstance(body, Mapping):
+        raise ConfigError(f"{where}: `extra_body` must be a mapping, not {body!r}")
+    _refuse_reserved(where, "extra_body", body)
+    try:
+        canonical_json(dict(body))
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{where}: `extra_body` is not plain JSON: {error}") from error
+    return dict(body)
+
+
+def _refuse_reserved(where: str, part: str, given: Mapping[Any, Any]) -> None:
+    for key in given:
+        if key in RESERVED:
+            raise ConfigError(f"{where}: `{part}.{key}` is set by the client; remove it")
+
+
+def _style(where: str, style: Any) -> str:
+    """The text of a style file."""
+    if style is None or style == "":
+        return ""
+    path = Path(str(style)) if str(style).endswith(".txt") else STYLES / f"{style}.txt"
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        if path.parent != STYLES:
+            raise ConfigError(f"{where}: cannot read the style file {path}: {error}") from error
+        names = [file.stem for file in STYLES.glob("*.txt")]
+        raise ConfigError(f"{where}: {_unknown('style', style, names)}") from error

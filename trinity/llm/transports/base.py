@@ -1,0 +1,153 @@
+"""What passes between the client and whatever answers: request, reply, failure and the two-method transport."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
+
+from trinity.canonical import canonical_json, sha256
+from trinity.types import FinishReason, Message, PoolKind, Replicate, Usage
+
+ErrorKind = Literal["rate_limit", "server", "timeout", "connection", "malformed", "bad_request", "fatal"]
+
+CALL_ID_DIGITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Everything that shapes an answer, so that equal requests are one call.
+
+    `replicate` and `sample` are None for deterministic agents, whose answer they cannot change. Mappings and
+    messages must be plain JSON values and must not change after the request was made: the hash is kept.
+    """
+
+    endpoint_id: str
+    model: str
+    messages: tuple[Message, ...]
+    sampling: Mapping[str, Any]
+    extra_body: Mapping[str, Any]
+    replicate: Replicate | None = None
+    sample: int | None = None
+    _hash: str = field(default="", init=False, repr=False, compare=False)
+    _halves: tuple[str, str] = field(default=("", ""), repr=False, compare=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """The hashed content as plain JSON values."""
+        return {
+            "endpoint_id": self.endpoint_id,
+            "model": self.model,
+            "messages": list(self.messages),
+            "sampling": dict(self.sampling),
+            "extra_body": dict(self.extra_body),
+            "replicate": None if self.replicate is None else list(self.replicate),
+            "sample": self.sample,
+        }
+
+    def _around_sample(self) -> tuple[str, str]:
+        """Canonical JSON up to the sample number and from it on, made once for both hashes: transcripts are long.
+
+        Keys are sorted, so of all of them only `sampling` comes after `sample`.
+        """
+        if not self._halves[0]:
+            content = self.to_json()
+            del content["sample"]
+            last = canonical_json({"sampling": content.pop("sampling")})
+            object.__setattr__(self, "_halves", (canonical_json(content)[:-1], last[1:]))
+        return self._halves
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 (hex) of the canonical JSON of `to_json()`."""
+        if not self._hash:
+            before, after = self._around_sample()
+            sample = "null" if self.sample is None else str(self.sample)
+            object.__setattr__(self, "_hash", sha256(f'{before},"sample":{sample},{after}'))
+        return self._hash
+
+    @property
+    def call_id(self) -> str:
+        """The first 16 hex digits of the hash."""
+        return self.hash[:CALL_ID_DIGITS]
+
+    def sampleless_hash(self) -> str:
+        """Hash of everything but the sample number: what counts equal requests within an episode."""
+        return sha256(",".join(self._around_sample()))
+
+    def with_sample(self, sample: int) -> Request:
+        """The same request as the `sample`-th of its episode."""
+        return replace(self, sample=sample)
+
+    @property
+    def seed(self) -> int:
+        """Seed for the wire: the hash's first four bytes without the sign bit, so that it fits any server's integer.
+
+        llama.cpp reads 2**32 - 1 as "draw a seed", which 31 bits cannot hit.
+        """
+        return int(self.hash[:8], 16) & 0x7FFF_FFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One complete answer. `usage` is None when the provider reported none."""
+
+    text: str
+    reasoning: str
+    finish_reason: FinishReason
+    usage: Usage | None
+
+
+class TransportError(Exception):
+    """One attempt failed.
+
+    Attributes:
+        kind: what decides whether and how it is tried again. `bad_request`: this request can never succeed.
+            `fatal`: no request to this endpoint can (credentials, model name, URL); the text says what to set.
+        retry_after: seconds that the provider asked to wait.
+        status: HTTP status, where there was one.
+        refused: no connection came about at all, so it may be that nobody listens.
+    """
+
+    def __init__(
+        self,
+        kind: ErrorKind,
+        detail: str,
+        *,
+        retry_after: float | None = None,
+        status: int | None = None,
+        refused: bool = False,
+    ) -> None:
+        """`detail` is for a person and holds neither keys nor headers."""
+        super().__init__(detail)
+        self.kind: ErrorKind = kind
+        self.retry_after = retry_after
+        self.status = status
+        self.refused = refused
+
+
+class Transport(Protocol):
+    """Whatever answers requests: two methods and the facts that runs record about it."""
+
+    kind: PoolKind
+
+    @property
+    def endpoint_id(self) -> str:
+        """Stable name of what answers, a part of the request hash; never holds a secret."""
+        ...
+
+    def settings(self) -> dict[str, Any]:
+        """Threads, slots, engine and the like for the manifest: plain JSON values without secrets."""
+        ...
+
+    async def send(self, request: Request, seed: int) -> Reply:
+        """One attempt at an answer; `seed` goes on the wire where the endpoint takes one.
+
+        Raises:
+            TransportError: the attempt failed; its kind says how.
+            EndpointError: nothing can be asked here before a person changes something.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections and processes; a second call does nothing."""
+        ...

@@ -1,0 +1,96 @@
+"""The way of a run from contenders to tables; a live run and a replay walk it alike."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from trinity.arena import Arena, Contender
+from trinity.runs.files import write_json
+from trinity.runs.ledger import Ledger, Totals
+from trinity.runs.records import write_records
+from trinity.types import Record
+
+
+async def contest(arena: Arena, contenders: Mapping[str, Contender], tested: Callable[[str], None]) -> None:
+    """Prepare each contender, test its methods, derive what follows; `tested(name)` is called after each.
+
+    Raises:
+        TrinityError: whatever stops the run; everything finished is in the ledger.
+    """
+    for name, contender in contenders.items():
+        arena.ready[name] = await contender.prepare(arena)
+        for method in arena.ready[name]:
+            await arena.test(method)
+        for record in contender.derive(arena):
+            arena.player.ledger.add_record(record)
+        tested(name)
+
+
+def summarise(arena: Arena, manifest: Mapping[str, Any], totals: Totals) -> dict[str, Any]:
+    """The content of `summary.json` from the ledger as it stands; `totals` are the run's paid and reused calls."""
+    from evals.report.summary import build_summary
+
+    ledger = arena.player.ledger
+    effort = spent(ledger.records())
+    bill = _bill(totals, ledger)
+    facts = {**manifest, "notes": [*manifest.get("notes", []), *arena.notes]}
+    return build_summary(ledger.records(), manifest=facts, choices=arena.choices, effort=effort, totals=bill)
+
+
+def publish(folder: Path, arena: Arena, manifest: Mapping[str, Any], summary: Mapping[str, Any]) -> None:
+    """Write records, summary and report into `folder`, each whole or not at all.
+
+    Raises:
+        LedgerError: a file cannot be written.
+    """
+    from evals.report.markdown import write_report
+
+    ledger = arena.player.ledger
+    write_records(folder / "records.parquet", ledger.records())
+    write_json(folder / "summary.json", summary)
+    generations = [payload for _, payload in ledger.generations("coordinator")]
+    write_report(folder, summary, generations, uses(ledger), manifest=manifest)
+
+
+def uses(ledger: Ledger) -> Iterator[tuple[str, str, str]]:
+    """(sampled or argmax, agent, role) of every decision in a test episode of the chosen coordinator."""
+    for row in ledger.decisions():
+        method, _, variant = row.key.policy.partition("/")
+        if method == "coordinator" and row.key.replicate.phase == "test":
+            yield variant, row.agent, row.role
+
+
+def spent(records: Iterator[Record]) -> dict[str, dict[str, int]]:
+    """Per method what was played before the test: episodes, logical calls, weighted tokens, encoder tokens."""
+    effort: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(EFFORT, 0))
+    for record in records:
+        if record.split != "test":
+            row = effort[record.method]
+            row["episodes"] += 1
+            row["logical_calls"] += record.n_calls
+            row["weighted_tokens"] += record.weighted_tokens
+            row["encoder_tokens"] += record.encoder_tokens
+    return dict(effort)
+
+
+EFFORT = ("episodes", "logical_calls", "weighted_tokens", "encoder_tokens")
+
+
+def _bill(totals: Totals, ledger: Ledger) -> dict[str, int]:
+    """Calls and weighted tokens that this run bought, that earlier runs had bought, and that episodes were billed."""
+    logical_calls = logical_tokens = 0
+    for record in ledger.records():
+        if record.method != "oracle":
+            logical_calls += record.n_calls
+            logical_tokens += record.weighted_tokens
+    return {
+        "paid_calls": totals.paid_calls,
+        "paid_weighted_tokens": totals.paid.weighted_tokens,
+        "reused_calls": totals.reused_calls,
+        "reused_weighted_tokens": totals.reused.weighted_tokens,
+        "logical_calls": logical_calls,
+        "logical_weighted_tokens": logical_tokens,
+    }

@@ -1,0 +1,216 @@
+"""`python -m trinity.replay RUN`: rebuild records, tables and report from a run's ledger and compare them.
+
+Nothing is asked, encoded or downloaded: calls and decisions come from the ledger, everything else is computed again.
+Exit code 0: equal; 1: something differs; 2: there is nothing that can be replayed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trinity.cli import main_guard
+from trinity.errors import LedgerError
+
+if TYPE_CHECKING:
+    from trinity.coordinator.policy import Policies, RecomputingPolicies
+    from trinity.llm.client import Client
+    from trinity.runs.ledger import Ledger
+    from trinity.types import Record
+
+SHOWN = 10
+"""Differences that are printed; the rest is counted."""
+
+
+def main() -> int:
+    """The command; its exit code."""
+    return main_guard(command)
+
+
+def command() -> int:
+    """Replay the run that the command line names.
+
+    Raises:
+        TrinityError: it cannot be replayed.
+    """
+    parser = argparse.ArgumentParser(prog="python -m trinity.replay", description=__doc__.partition("\n")[0])
+    parser.add_argument("run", type=Path, metavar="RUN", help="a finished run's folder")
+    parser.add_argument("--recompute", action="store_true", help="run encoder and head again and compare the logits")
+    parser.add_argument("--out", type=Path, help="where the rebuilt files go (default: RUN/replay)")
+    given = parser.parse_args()
+    differences = list(replay(given.run, given.out or given.run / "replay", recompute=given.recompute))
+    for line in differences[:SHOWN]:
+        print(line, file=sys.stderr)
+    if len(differences) > SHOWN:
+        print(f"... and {len(differences) - SHOWN} more", file=sys.stderr)
+    return 1 if differences else 0
+
+
+def replay(run: Path, out: Path, *, recompute: bool = False) -> Iterator[str]:
+    """Rebuild `run` into `out`; a line for everything that differs.
+
+    Raises:
+        LedgerError: no finished run is there, or a call or decision is missing.
+    """
+    from trinity.runs.ledger import Ledger
+    from trinity.runs.manifest import read_manifest
+
+    manifest = read_manifest(run / "manifest.json")
+    with Ledger.open(run / "ledger.sqlite", read_only=True) as source:
+        damaged = list(damage(source))
+        if damaged:
+            yield from damaged
+            return
+        if not manifest["finished"]:
+            raise LedgerError(f"{run}: this run is not finished; go on with it: python -m trinity.run resume={run}")
+        yield from changed_prompts(manifest)
+        _clear(out)
+        with Ledger.create(out / "ledger.sqlite") as rebuilt:
+            summary = asyncio.run(_rebuild(manifest, source, rebuilt, out, recompute=recompute))
+            yield from differences(run, out, rebuilt, summary)
+
+
+def _clear(out: Path) -> None:
+    """Make room for rebuilt files: what an earlier replay left must not be taken up again."""
+    if (out / "manifest.json").exists():
+        raise LedgerError(f"{out} holds a run; give --out another folder")
+    out.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(out / "checkpoint", ignore_errors=True)
+    for file in out.glob("ledger.sqlite*"):
+        file.unlink()
+
+
+def damage(ledger: Ledger) -> Iterator[str]:
+    """A line for each stored call whose content is not what it was, with the first record that it belongs to."""
+    for request_hash in ledger.calls.damaged():
+        call_id = request_hash[:16]
+        users = [record for record in ledger.records() if call_id in record.call_ids]
+        where = f"record {_place(users[0])} (and {len(users) - 1} more)" if users else "no record"
+        yield f"call {call_id}: the stored completion was changed; it belongs to {where}"
+
+
+def changed_prompts(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """A line for each prompt file that is not what the run used."""
+    from trinity.assembly import prompt_hashes
+
+    now = prompt_hashes()
+    for name, value in manifest["prompts"].items():
+        if now.get(name) != value:
+            yield f"prompt {name}: changed since the run; take commit {manifest['git']['commit']}"
+
+
+def differences(run: Path, out: Path, rebuilt: Ledger, summary: Mapping[str, Any]) -> Iterator[str]:
+    """Lines for records, summary and policy of `run` that the rebuilt ones do not equal."""
+    from trinity.canonical import canonical_json
+    from trinity.runs.files import read_json
+    from trinity.runs.records import comparable, read_records
+
+    for was, now in zip_longest(read_records(run / "records.parquet"), rebuilt.records()):
+        before, after = (None if row is None else canonical_json(comparable(row)) for row in (was, now))
+        if before != after:
+            yield f"record {_place(was or now)} differs"
+    stored = read_json(run / "summary.json")
+    for key in sorted(stored.keys() | summary.keys()):
+        if canonical_json(stored.get(key)) != canonical_json(summary.get(key)):
+            yield f"summary.json: {key} differs"
+    policy = Path("checkpoint", "best.safetensors")
+    if (run / policy).exists() and (run / policy).read_bytes() != (out / policy).read_bytes():
+        yield f"{policy}: the trained parameters differ"
+
+
+async def _rebuild(
+    manifest: Mapping[str, Any], source: Ledger, rebuilt: Ledger, out: Path, *, recompute: bool
+) -> dict[str, Any]:
+    """Play the run again on its ledger and write what follows; the summary."""
+    from trinity.arena import Arena
+    from trinity.assembly import SPLITS, agent_from, build_contenders, build_tasks, node, phase_seeds
+    from trinity.episodes import Player, Stamp
+    from trinity.pipeline import contest, publish, summarise
+    from trinity.progress import Silence
+
+    config = node(manifest["config"])
+    tasks = build_tasks(config)
+    for name in tasks:
+        for split in SPLITS:
+            rebuilt.add_items(split, source.items(name, split))
+    agents = [agent_from(described) for described in manifest["agents"]]
+    client = _client(manifest, source)
+    stamp = Stamp(manifest["run_id"], config.name, manifest["pool"], manifest["pool_kind"], config.seed)
+    player = Player(client, rebuilt, stamp, phase_seeds(config), concurrency=1)
+    with ExitStack() as stack:
+        policies = _policies(manifest, source, rebuilt, stack, recompute=recompute)
+        arena = Arena(
+            agents,
+            tasks,
+            player,
+            Silence(),
+            config.seed,
+            config.eval.replicates,
+            manifest["pool"],
+            policies,
+            out,
+            client.counts,
+        )
+        await contest(arena, build_contenders(config), lambda _: None)
+        summary = summarise(arena, manifest, source.totals())
+        publish(out, arena, manifest, summary)
+        print(f"replayed {sum(1 for _ in rebuilt.records())} records from {client.counts.logical} stored calls")
+        if recompute:
+            _say_recomputed(policies)
+    return summary
+
+
+def _client(manifest: Mapping[str, Any], source: Ledger) -> Client:
+    """A client that knows the ledger's answers and nobody to ask."""
+    from trinity.assembly import agent_from
+    from trinity.llm.client import Client
+    from trinity.llm.pool import Pool
+    from trinity.llm.retry import RetryPolicy
+    from trinity.llm.transports.recorded import RecordedTransport
+
+    failed = frozenset(attempt.request_hash for attempt in source.attempts())
+    endpoints = {
+        name: RecordedTransport(facts["endpoint_id"], facts["kind"], failed)
+        for name, facts in manifest["endpoints"].items()
+    }
+    agents = [agent_from(described) for described in manifest["agents"]]
+    return Client(Pool(manifest["pool"], agents, endpoints), source.calls, None, retries=RetryPolicy(attempts=1))
+
+
+def _policies(
+    manifest: Mapping[str, Any], source: Ledger, rebuilt: Ledger, stack: ExitStack, *, recompute: bool
+) -> Policies:
+    from trinity.assembly import node
+    from trinity.config import build
+    from trinity.coordinator.policy import RecomputingPolicies, RecordedPolicies
+
+    if not recompute:
+        return RecordedPolicies((manifest["encoder"] or {}).get("d", 0), source, rebuilt)
+    encoder = build(node(manifest["config"]).encoder)
+    stack.callback(encoder.close)
+    return RecomputingPolicies(encoder, source, rebuilt)
+
+
+def _say_recomputed(policies: Policies | RecomputingPolicies) -> None:
+    print(
+        f"recomputed {policies.decisions} decisions: largest logit difference {policies.largest:.3g}, "
+        f"{policies.flipped} choices would be others"
+    )
+
+
+def _place(record: Record | None) -> str:
+    if record is None:
+        return "(none)"
+    phase, index = record.replicate
+    return f"{record.method} {record.variant} {record.task}/{record.item_id} {phase}#{index}".replace("  ", " ")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""How a run is kept: its ledger, records, manifest and checkpoints."""

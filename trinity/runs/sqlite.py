@@ -1,0 +1,269 @@
+"""SQLite files that are checked before use, written in transactions, and whose failures are `LedgerError`s."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+from urllib.parse import quote
+
+from trinity.canonical import canonical_json
+from trinity.errors import LedgerError
+
+Row = tuple[Any, ...]
+Mode = Literal["create", "open", "open_or_create", "read"]
+
+BUSY_TIMEOUT_S = 30.0
+_BUSY_PAUSE_S = 0.01
+
+_HINTS = {
+    sqlite3.SQLITE_FULL: "free some space and resume",
+    sqlite3.SQLITE_IOERR: "check the disk and its free space, then resume",
+    sqlite3.SQLITE_BUSY: "another process is writing it; wait for its end and resume",
+    sqlite3.SQLITE_READONLY: "it cannot be written here; copy it or change its permissions",
+    sqlite3.SQLITE_CANTOPEN: "check that the file exists and that its folder can be used",
+    sqlite3.SQLITE_CORRUPT: "it is damaged; move it away or restore a copy",
+    sqlite3.SQLITE_NOTADB: "it is damaged or no such file; move it away or restore a copy",
+}
+# Python decodes the column names and messages that SQLite takes from a damaged file.
+_FAILURES = (sqlite3.Error, UnicodeDecodeError)
+_SMALLEST_PAGE = 512
+_PRIMARY = 0xFF  # extended result codes keep the primary one in the low byte
+
+
+class Schema(NamedTuple):
+    """What a file must hold: `version` is its `PRAGMA user_version`, a number that no other kind of file has."""
+
+    name: str
+    version: int
+    statements: tuple[str, ...]
+
+
+class Database:
+    """One connection, used from one thread; every `sqlite3.Error` leaves it as a `LedgerError` naming the file."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        """Wrap `connection`; `open_database` is the way to get one."""
+        self.path = path
+        self._connection = connection
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> int:
+        """Run one statement; the number of rows it changed.
+
+        Raises:
+            LedgerError: SQLite refused.
+        """
+        try:
+            return self._connection.execute(sql, parameters).rowcount
+        except _FAILURES as error:
+            raise self._failure(error) from error
+
+    def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run one statement for each of `rows`.
+
+        Raises:
+            LedgerError: SQLite refused.
+        """
+        try:
+            self._connection.executemany(sql, rows)
+        except _FAILURES as error:
+            raise self._failure(error) from error
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Row]:
+        """Rows of a SELECT, streamed.
+
+        Raises:
+            LedgerError: SQLite refused.
+        """
+        try:
+            yield from self._connection.execute(sql, parameters)
+        except _FAILURES as error:
+            raise self._failure(error) from error
+
+    def one(self, sql: str, parameters: Sequence[Any] = ()) -> Row | None:
+        """The first row of a SELECT, or None.
+
+        Raises:
+            LedgerError: SQLite refused.
+        """
+        return next(self.query(sql, parameters), None)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing of what the block writes; inside another transaction it joins that one.
+
+        Raises:
+            LedgerError: the transaction could not begin or commit; nothing of it was written.
+        """
+        if self._connection.in_transaction:
+            yield
+            return
+        self.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):
+                self._connection.rollback()
+            raise
+
+    def close(self) -> None:
+        """Close the connection; a second call does nothing."""
+        try:
+            self._connection.close()
+        except _FAILURES as error:
+            raise self._failure(error) from error
+
+    def _failure(self, error: Exception) -> LedgerError:
+        """`error` as one line with the file and what to do."""
+        undecodable = isinstance(error, UnicodeDecodeError)
+        code = sqlite3.SQLITE_CORRUPT if undecodable else getattr(error, "sqlite_errorcode", 0)
+        hint = _HINTS.get(code & _PRIMARY)
+        return LedgerError(f"{self.path}: {error}" + (f"; {hint}" if hint else ""))
+
+
+def open_database(path: Path, schema: Schema, mode: Mode) -> Database:
+    """Open `path` and check that it follows `schema`.
+
+    `create` refuses an existing file, `open` and `read` a missing one. Files are in WAL mode with
+    `synchronous=NORMAL`: what is committed survives the end of the process, however it ends; a loss of power may take
+    the last transactions, whole ones, and never damages the file.
+
+    Raises:
+        LedgerError: the file is missing, damaged, not SQLite or of another schema; it is left as it was.
+    """
+    if mode == "create":
+        _claim(path)
+    try:
+        database = Database(path, _connect(path, mode))
+        try:
+            _prepare(database, schema, mode)
+        except BaseException:
+            database.close()
+            raise
+    except BaseException:
+        if mode == "create":
+            path.unlink(missing_ok=True)
+        raise
+    return database
+
+
+def _claim(path: Path) -> None:
+    """Make an empty file, so that two processes cannot both create it."""
+    try:
+        path.touch(exist_ok=False)
+    except OSError as error:
+        raise LedgerError(f"cannot create {path}: {error.strerror or error}") from error
+
+
+def _inspect(path: Path, mode: Mode) -> None:
+    """Refuse what SQLite would take for a new file."""
+    size = path.stat().st_size if path.is_file() else None
+    if size is None and mode in ("open", "read"):
+        raise LedgerError(f"{path} does not exist or is no file")
+    if size is not None and 0 < size < _SMALLEST_PAGE:
+        raise LedgerError(f"{path}: file is not a database; {_HINTS[sqlite3.SQLITE_NOTADB]}")
+
+
+def _connect(path: Path, mode: Mode) -> sqlite3.Connection:
+    _inspect(path, mode)
+    uri = f"file:{quote(str(path.absolute()))}?{_open_parameters(path, mode)}"
+    try:
+        connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+    except sqlite3.Error as error:
+        raise LedgerError(f"cannot open {path}: {error}; check that its folder exists and can be used") from error
+    connection.text_factory = _lenient
+    return connection
+
+
+def _open_parameters(path: Path, mode: Mode) -> str:
+    if mode != "read":
+        return "mode=rwc" if mode == "open_or_create" else "mode=rw"
+    # Reading a WAL file needs two helper files beside it, which a read-only folder forbids; without a log there is
+    # no writer, and the file alone is complete.
+    return "mode=ro" if path.with_name(path.name + "-wal").exists() else "mode=ro&immutable=1"
+
+
+def _lenient(raw: bytes) -> str:
+    """Text that damage made invalid still comes out, so that its row can be named."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def _prepare(database: Database, schema: Schema, mode: Mode) -> None:
+    """Check the schema, or make it in a file that is new."""
+    version, filled = _content(database)
+    is_new = mode in ("create", "open_or_create") and version == 0 and not filled
+    if version != schema.version and not is_new:
+        raise LedgerError(
+            f"{database.path} is no {schema.name} of this version (schema number {version}, wanted {schema.version}); "
+            "it was left as it is, name another file"
+        )
+    if mode != "read":
+        _use_wal(database)
+    if is_new:
+        _make(database, schema)
+
+
+def _content(database: Database) -> tuple[int, bool]:
+    """Schema number and whether there are tables, both of one moment."""
+    row = database.one("SELECT user_version, EXISTS (SELECT 1 FROM sqlite_master) FROM pragma_user_version")
+    return (int(row[0]), bool(row[1])) if row else (0, False)
+
+
+def _make(database: Database, schema: Schema) -> None:
+    with database.transaction():
+        if _content(database) == (0, False):  # else another process was faster
+            for statement in schema.statements:
+                database.execute(statement)
+            database.execute(f"PRAGMA user_version={schema.version:d}")
+
+
+def _use_wal(database: Database) -> None:
+    """Set the modes; SQLite does not wait for other processes that open the same new file, so this does."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            database.one("PRAGMA journal_mode=WAL")
+            break
+        except LedgerError as error:
+            code = getattr(error.__cause__, "sqlite_errorcode", 0) & _PRIMARY
+            if code != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(_BUSY_PAUSE_S)
+    database.one("PRAGMA synchronous=NORMAL")
+
+
+def pack(value: Any) -> bytes:
+    """Canonical JSON as UTF-8; lone surrogates, which model output may hold, are kept.
+
+    Raises:
+        ValueError: `value` holds NaN or infinity.
+    """
+    return canonical_json(value).encode("utf-8", "surrogatepass")
+
+
+def unpack(data: bytes) -> Any:
+    """The inverse of `pack`.
+
+    Raises:
+        ValueError: `data` is not what `pack` makes.
+    """
+    return json.loads(data.decode("utf-8", "surrogatepass"))
+
+
+def to_text(value: str) -> str | bytes:
+    """A text for a TEXT column: itself, or bytes where a lone surrogate has no UTF-8 form."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return value.encode("utf-8", "surrogatepass")
+    return value
+
+
+def from_text(value: str | bytes) -> str:
+    """The inverse of `to_text`."""
+    return value if isinstance(value, str) else value.decode("utf-8", "surrogatepass")

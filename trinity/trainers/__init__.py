@@ -1,0 +1,1 @@
+"""How a policy's parameters `theta` are fitted to expected reward."""

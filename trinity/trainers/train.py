@@ -1,0 +1,198 @@
+"""The training loop: ask, play, tell, validate, checkpoint; then re-evaluate the finalists and call one the best."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trinity.arena import Arena, CostAxis, cost_axis, mean_cost, mean_score
+from trinity.runs.checkpoint import Checkpoint
+from trinity.trainers.fitness import Noise, play_generation, reward
+from trinity.trainers.sep_cma_es import SepCMAES
+from trinity.types import Item, Method, Record, Task
+
+Theta = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is trained: `make(theta, variant, sampled)` gives the method that plays with theta (length `size`)."""
+
+    name: str
+    size: int
+    make: Callable[[Theta, str, bool], Method]
+    checkpoint: Checkpoint
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The chosen theta, where it came from, and its re-evaluation on validation items.
+
+    `accuracy` is the mean score and `cost` the mean logical cost per task on the run's cost axis, both over fresh
+    replicates.
+    """
+
+    theta: Theta
+    generation: int
+    accuracy: float | None
+    cost: dict[str, float | None]
+
+
+@dataclass
+class _Finalists:
+    """The best favourites so far by validation score, best first."""
+
+    most: int
+    scores: list[float] = field(default_factory=list)
+    generations: list[int] = field(default_factory=list)
+    thetas: list[Theta] = field(default_factory=list)
+
+    def offer(self, score: float, generation: int, theta: Theta) -> None:
+        """Keep theta if it is among the best; an equal earlier one stays ahead."""
+        ranked = sorted(
+            [*zip(self.scores, self.generations, self.thetas, strict=True), (score, generation, theta)],
+            key=lambda entry: (-entry[0], entry[1]),
+        )[: self.most]
+        self.scores = [entry[0] for entry in ranked]
+        self.generations = [entry[1] for entry in ranked]
+        self.thetas = [entry[2] for entry in ranked]
+
+
+@dataclass(frozen=True)
+class Training:
+    """Settings of the loop (conf/trainer). One evaluation is one episode: generations x popsize x trajectories."""
+
+    optimiser: Callable[..., SepCMAES]
+    generations: int
+    trajectories: int
+    noise: Noise = "fresh"
+    validate_every: int = 5
+    cost_weight: float = 0.0
+    cost_axis: CostAxis | None = None
+    finalists: int = 2
+    reeval_replicates: int = 2
+
+    async def fit(self, problem: Problem, arena: Arena) -> Fitted:
+        """Train `problem` on the arena's train items, from its last checkpoint if it has one.
+
+        Raises:
+            UngradedError: episodes of a generation failed twice.
+            LedgerError: the checkpoint does not fit this configuration.
+        """
+        optimiser, finalists = self._start(problem, arena)
+        train = list(arena.items("train"))
+        began, first = time.monotonic(), optimiser.generation
+        while optimiser.generation < self.generations:
+            generation = optimiser.generation
+            records = await self._play(problem, arena, optimiser, train)
+            optimiser.tell([self._fitness(rows, arena) for rows in records])
+            validated = await self._validate(problem, arena, optimiser, finalists)
+            payload = _payload(optimiser, generation, records, validated)
+            arena.player.ledger.add_generation(problem.name, generation, payload)
+            _save(problem.checkpoint, optimiser, finalists)
+            left = (time.monotonic() - began) / (generation + 1 - first) * (self.generations - generation - 1)
+            arena.progress.say(_line(payload, self.generations, left, arena))
+        return await self._choose(problem, arena, finalists)
+
+    def _start(self, problem: Problem, arena: Arena) -> tuple[SepCMAES, _Finalists]:
+        finalists = _Finalists(self.finalists)
+        saved = problem.checkpoint.latest()
+        if saved is None:
+            return self.optimiser(problem.size, seed=arena.seed), finalists
+        _, arrays, state = saved
+        settings = getattr(self.optimiser, "keywords", {})
+        optimiser = SepCMAES.rebuild(
+            problem.size, seed=arena.seed, fitness_history=state["fitness"], expected_mean=arrays["mean"], **settings
+        )
+        for place, (score, generation) in enumerate(zip(state["scores"], state["generations"], strict=True)):
+            finalists.offer(score, generation, arrays[f"finalist{place}"])
+        return optimiser, finalists
+
+    async def _play(
+        self, problem: Problem, arena: Arena, optimiser: SepCMAES, train: Sequence[tuple[Task, Item]]
+    ) -> list[list[Record]]:
+        generation = optimiser.generation
+        candidates = [
+            problem.make(theta, f"g{generation:03d}/c{place:02d}", True)  # noqa: FBT003 - a Callable has no keywords
+            for place, theta in enumerate(optimiser.ask())
+        ]
+        return await play_generation(arena, candidates, generation, self.trajectories, self.noise, train)
+
+    def _fitness(self, records: Sequence[Record], arena: Arena) -> float:
+        axis = self.cost_axis or cost_axis(arena.agents)
+        return sum(reward(record, self.cost_weight, axis) for record in records) / len(records)
+
+    async def _validate(
+        self, problem: Problem, arena: Arena, optimiser: SepCMAES, finalists: _Finalists
+    ) -> list[Record] | None:
+        """Play the distribution's favourite on the validation items when it is due."""
+        generation = optimiser.generation
+        if generation % self.validate_every and generation != self.generations:
+            return None
+        theta = optimiser.favourite
+        records = await arena.validate(problem.make(theta, favourite(generation), True))  # noqa: FBT003 - as above
+        finalists.offer(self._fitness_of_graded(records, arena), generation, theta)
+        return records
+
+    def _fitness_of_graded(self, records: Sequence[Record], arena: Arena) -> float:
+        graded = [record for record in records if record.score is not None]
+        return self._fitness(graded, arena) if graded else float("-inf")
+
+    async def _choose(self, problem: Problem, arena: Arena, finalists: _Finalists) -> Fitted:
+        """Re-evaluate the finalists on fresh replicates; the first of equals (the better validated) wins."""
+        replayed: list[tuple[float, list[Record]]] = []
+        for generation, theta in zip(finalists.generations, finalists.thetas, strict=True):
+            method = problem.make(theta, favourite(generation), True)  # noqa: FBT003 - as above
+            records = await arena.validate(method, phase="reeval", replicates=self.reeval_replicates)
+            replayed.append((self._fitness_of_graded(records, arena), records))
+        best = max(range(len(replayed)), key=lambda place: replayed[place][0])
+        records, axis = replayed[best][1], cost_axis(arena.agents)
+        costs = {task: mean_cost([row for row in records if row.task == task], axis) for task in arena.tasks}
+        return Fitted(finalists.thetas[best], finalists.generations[best], mean_score(records), costs)
+
+
+def favourite(generation: int) -> str:
+    """Variant of the distribution's mean after `generation` generations."""
+    return f"g{generation:03d}/favourite"
+
+
+def _payload(
+    optimiser: SepCMAES, generation: int, records: Sequence[Sequence[Record]], validated: Sequence[Record] | None
+) -> dict[str, Any]:
+    """What a generation leaves in the ledger: enough for the training curve and the effort."""
+    rows = [record for candidate in records for record in candidate]
+    return {
+        "index": generation,
+        "fitness": optimiser.fitness_history[-1].tolist(),
+        "sigma": optimiser.sigma,
+        "val": mean_score(validated) if validated is not None else None,
+        "episodes": len(rows) + len(validated or ()),
+        "logical_calls": sum(row.n_calls for row in [*rows, *(validated or ())]),
+        "status": dict(sorted(Counter(row.status for row in rows).items())),
+    }
+
+
+def _save(checkpoint: Checkpoint, optimiser: SepCMAES, finalists: _Finalists) -> None:
+    thetas = {f"finalist{place}": theta for place, theta in enumerate(finalists.thetas)}
+    state = {
+        "fitness": optimiser.fitness_history.tolist(),
+        "scores": finalists.scores,
+        "generations": finalists.generations,
+    }
+    checkpoint.save(optimiser.generation, {**optimiser.arrays(), **thetas}, state)
+
+
+def _line(payload: dict[str, Any], generations: int, seconds_left: float, arena: Arena) -> str:
+    fitness = payload["fitness"]
+    validated = "" if payload["val"] is None else f" · validation {payload['val']:.3f}"
+    return (
+        f"generation {payload['index'] + 1}/{generations} · fitness {np.mean(fitness):.3f} (best {max(fitness):.3f}) · "
+        f"sigma {payload['sigma']:.4f}{validated} · calls {arena.counts.paid} paid, {arena.counts.logical} logical · "
+        f"{seconds_left / 60:.1f} min left"
+    )
