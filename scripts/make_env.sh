@@ -22,10 +22,11 @@ reachable() {
     timeout 8 "$python" -c 'import sys, urllib.request; urllib.request.urlopen(sys.argv[1], timeout=4)' "$1" 2>/dev/null
 }
 
-# uv does not read pip's settings, so the folder of local wheels is handed on.
+# uv does not read pip's settings, so the folders of local wheels are handed on; pip takes over where uv cannot work.
 install() {
-    UV_FIND_LINKS=${PIP_FIND_LINKS:-} "$python" -m uv pip install --quiet --python "$python" "$@" ||
-        "$python" -m pip install --quiet "$@"
+    local folders=${PIP_FIND_LINKS:-}
+    UV_FIND_LINKS=${folders// /,} "$python" -m uv pip install --quiet --python "$python" "$@" ||
+        "$python" -m pip install -qq "$@"
 }
 
 if [[ ! -x $python ]]; then

@@ -15,6 +15,7 @@ from omegaconf import DictConfig
 from trinity.cli import hydra_command, main_guard
 from trinity.config import group_options
 from trinity.errors import EndpointError
+from trinity.run import USAGE
 
 ROOT = Path(__file__).parents[1]
 HEAVY = (
@@ -44,7 +45,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captu
 
     def run(*words: str, task: Callable[[DictConfig], int] = done) -> tuple[int, str]:
         monkeypatch.setattr(sys, "argv", ["run.py", *words])
-        return main_guard(lambda: hydra_command(task)), capfd.readouterr().err
+        return main_guard(lambda: hydra_command(task, USAGE)), capfd.readouterr().err
 
     return run
 
@@ -234,7 +235,7 @@ def test_help_lists_the_groups(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.startswith("Usage: python -m trinity.run")
     for group in ("pool", "encoder", "trainer", "task", "method"):
-        assert f"\n{group}: {', '.join(group_options(group))}\n" in ran.stdout
+        assert f"\n  {group}: {', '.join(group_options(group))}\n" in ran.stdout
 
 
 def test_the_entry_loads_nothing_heavy(tmp_path: Path) -> None:

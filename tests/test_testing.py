@@ -16,7 +16,7 @@ async def test_a_state_has_the_declared_shape_and_norm(d: int) -> None:
     """A state is d float32 entries, the last one the bias, norm sqrt(d), not to be written to."""
     encoder: Encoder = HashedEncoder(d)
     vector, tokens = await encoder.encode(("one two two", "three"))
-    assert (vector.shape, vector.dtype, encoder.d, tokens) == ((d,), np.float32, d, 4)
+    assert (vector.shape, vector.dtype, encoder.d, tokens) == ((d,), np.dtype("float32"), d, 4)
     assert np.linalg.norm(vector) == pytest.approx(d**0.5, rel=1e-5)
     assert vector[-1] == 1
     assert not vector.flags.writeable

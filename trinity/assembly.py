@@ -35,6 +35,9 @@ def build_tasks(config: DictConfig) -> dict[str, Task]:
     tasks: dict[str, Task] = {name: build(config.tasks[name]) for name in config.tasks}
     if not tasks:
         raise ConfigError("no task is chosen; give task=[NAME, ...]")
+    for name, task in tasks.items():
+        if task.name != name:
+            raise ConfigError(f"tasks.{name}: the task calls itself {task.name}; give it that key")
     return tasks
 
 
@@ -123,7 +126,7 @@ def new_manifest(
         "experiment": config.name,
         "pool": pool["name"],
         "agents": [describe(agent) for agent in agents],
-        "missing_agents": [{"name": name, "reason": reason} for name, reason in pool["missing"].items()],
+        "missing_agents": dict(pool["missing"]),
         "tasks": [
             {"name": name, "chance": task.chance, "licence": task.licence, "redistribute": task.redistribute}
             for name, task in tasks.items()

@@ -59,14 +59,17 @@ def report(error: BaseException, *, debug: bool) -> int:
     return _say(f"internal error: {type(error).__name__}: {error}{hint}", EXIT_BUG)
 
 
-def hydra_command(task: Callable[[DictConfig], int], name: str = "config") -> int:
+def hydra_command(task: Callable[[DictConfig], int], usage: str, name: str = "config") -> int:
     """Compose the configuration `name` from the command line and run `task` on it, once or as a multirun.
 
-    A failed job does not stop the other jobs of a multirun; the worst exit code counts.
+    `--help` prints `usage` instead, with the groups of `conf/` at `{groups}`. A failed job does not stop the other jobs
+    of a multirun; the worst exit code counts.
 
     Raises:
         ConfigError: Hydra or OmegaConf cannot make sense of the command line or of a file.
     """
+    if {"--help", "-h"} & set(sys.argv[1:]):
+        return _print_help(usage)
     import hydra
     from hydra.errors import HydraException
 
@@ -110,6 +113,15 @@ def explain(error: BaseException) -> str:
     if isinstance(cause, oc.OmegaConfBaseException):
         return f"{_source(error)}{cause.full_key or 'configuration'}: {_first_line(cause)}"
     return _without_advice(str(error)) + _near_group(str(error))
+
+
+def _print_help(usage: str) -> int:
+    """Hydra's own help composes everything first and takes longer with every group."""
+    from trinity.config import group_options
+
+    groups = [f"  {group}: {', '.join(group_options(group))}" for group in group_options("")]
+    print(usage.replace("{groups}", "\n".join(groups)))
+    return 0
 
 
 def _run_job(task: Callable[[DictConfig], int], cfg: DictConfig) -> int:

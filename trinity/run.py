@@ -10,6 +10,22 @@ from trinity.cli import hydra_command, main_guard
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
+USAGE = """\
+Usage: python -m trinity.run [+experiment=NAME] [group=option] [key=value] [-m]
+
+Trains a coordinator over a pool of language models and compares it with its controls:
+table, records and report go to outputs/<name>/<time>/.
+
+  python -m trinity.run +experiment=quickstart
+  python -m trinity.run +experiment=quickstart seed=1 data.n_test=32
+
+Groups and their options (group=option):
+
+{groups}
+
+More: -m runs every combination of key=a,b; --cfg job prints the configuration and stops;
+debug=true shows tracebacks; --hydra-help explains the remaining flags."""
+
 
 def task(cfg: DictConfig) -> int:
     """Run one composed configuration; its exit code."""
@@ -20,7 +36,7 @@ def task(cfg: DictConfig) -> int:
 
 def main() -> int:
     """The command; its exit code."""
-    return main_guard(lambda: hydra_command(task))
+    return main_guard(lambda: hydra_command(task, USAGE))
 
 
 if __name__ == "__main__":

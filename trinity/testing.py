@@ -43,6 +43,7 @@ class HashedEncoder:
         self.counters = Counters()
         self._seed = seed
         self._states: dict[tuple[str, ...], State] = {}
+        self._words: dict[str, NDArray[np.float64]] = {}
 
     async def encode(self, chunks: tuple[str, ...]) -> State:
         """State of a transcript; `tokens` are its words."""
@@ -57,12 +58,16 @@ class HashedEncoder:
         return {"encoder": self.name, "d": self.d, "seed": self._seed}
 
     def close(self) -> None:
-        """Forget the states."""
+        """Forget states and words."""
         self._states.clear()
+        self._words.clear()
 
     def _state(self, chunks: tuple[str, ...]) -> State:
         words = [word for chunk in chunks for word in _WORD.findall(chunk.casefold())]
-        total = sum((self._signs(word) for word in words), np.zeros(self.d - 1))
+        for word in words:
+            if word not in self._words:
+                self._words[word] = self._signs(word)
+        total = sum((self._words[word] for word in words), np.zeros(self.d - 1))
         norm = float(np.linalg.norm(total))
         scale = math.sqrt(self.d - 1) / norm if norm else 0.0
         vector = np.append(total * scale, 1.0).astype(np.float32)
@@ -106,7 +111,8 @@ class SkillTask:
         """The items of a split."""
         for number in range(self._sizes[split]):
             place = f"{self.name}-{split}-{number}"
-            prompt = f"{self.name} question {place} {marker(self.name, f'Answer: {number}', 'Answer: wrong')}"
+            words = " ".join(f"{self.name}{letter}" for letter in "abcdef")
+            prompt = f"{place} {words} {marker(self.name, f'Answer: {number}', 'Answer: wrong')}"
             yield Item(place, self.name, prompt, str(number), self.name, float(number % 4), "constructed")
 
     def fingerprint(self) -> str:

@@ -78,7 +78,8 @@ def _tokenizer(template: str | None = CHATML, normalizer: Any = None, **special:
     if normalizer is not None:
         tokenizer.normalizer = normalizer
     tokenizer.add_tokens([AddedToken("<think>", special=False), AddedToken("</think>", special=False)])
-    fast = FastTokenizer(tokenizer_object=tokenizer, eos_token="<|im_end|>", bos_token="<|im_start|>")
+    make_fast: Any = FastTokenizer
+    fast: FastTokenizer = make_fast(tokenizer_object=tokenizer, eos_token="<|im_end|>", bos_token="<|im_start|>")
     fast.chat_template = template
     return fast
 
@@ -180,7 +181,8 @@ def test_the_system_prompt_is_folded_into_the_user_message_where_need_be(templat
 def test_thinking_is_off_where_the_template_knows_it() -> None:
     """The tail holds the empty thinking block that a template writes when thinking is disabled."""
     tokenizer = _tokenizer(THINKING)
-    assert tokenizer.decode(Framing(tokenizer, "Route it.", 512).pieces(["x"])[1]).endswith("<think></think>")
+    tail = Framing(tokenizer, "Route it.", 512).pieces(["x"])[1]
+    assert tokenizer.decode(tail) == "<|im_end|>\n<|im_start|>assistant\n<think></think>"
 
 
 @pytest.mark.parametrize("template", [None, "{% for m in messages %}{{ m.role }}{% endfor %}"])
@@ -242,20 +244,22 @@ async def test_the_state_is_the_base_models_at_the_penultimate_token(
             hidden = backbone.model(torch.tensor([ids])).last_hidden_state[0]
         np.testing.assert_allclose(state.vector, hidden[position].numpy(), atol=2e-5)
         assert state.tokens == len(ids)
-        assert (state.vector.dtype, state.vector.shape, encoder.d) == (np.float32, (32,), 32)
+        assert (state.vector.dtype, state.vector.shape, encoder.d) == (np.dtype("float32"), (32,), 32)
         assert not state.vector.flags.writeable
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("options", [{}, {"cache_bytes": 0}, {"cache_bytes": 40_000}, {"cache_states": 1}])
 async def test_a_state_never_depends_on_what_was_cached(
-    make: Callable[..., TransformersEncoder], options: dict[str, int]
+    llama: Path, make: Callable[..., TransformersEncoder], options: dict[str, Any], dtype: gguf.Dtype
 ) -> None:
     """Cold, warm, in any order, without a cache and under pressure: the same bits for the same transcript."""
     other = (TURNS[0], TURNS[2], "\n\nTurn 2, thinker b:\n> Check the sum again.")
     recut = (TURNS[0][:20], TURNS[0][20:])
     transcripts = [*_prefixes(TURNS), *_prefixes(other)[1:], *_prefixes(recut), (TURNS[0], "", TURNS[1])]
-    cold = {chunks: (await make().encode(chunks)).vector for chunks in transcripts}
-    encoder = make(**options)
+    loaded = Backbone.from_path(llama, dtype)
+    cold = {chunks: (await make(backbone=loaded).encode(chunks)).vector for chunks in transcripts}
+    encoder = make(backbone=loaded, **options)
     for seed in range(4):
         for chunks in random.Random(seed).sample(transcripts, len(transcripts)):
             state = await encoder.encode(chunks)
@@ -499,6 +503,7 @@ def _write_gguf(path: Path, model: Any, tokenizer: FastTokenizer) -> Path:
     return path
 
 
+@pytest.mark.timeout(600)  # starts a process that imports transformers
 async def test_a_gguf_file_gives_the_states_of_the_model_it_holds(
     backbone: Backbone, tmp_path: Path, make: Callable[..., TransformersEncoder], capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -513,6 +518,7 @@ async def test_a_gguf_file_gives_the_states_of_the_model_it_holds(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.timeout(600)  # starts a process that imports transformers
 def test_a_broken_gguf_file_is_one_line(tmp_path: Path) -> None:
     """A file of another kind, and one that breaks off after its first bytes, leave an error and no folder."""
     (tmp_path / "page.gguf").write_text("<html>not found</html>")
@@ -594,7 +600,7 @@ def test_a_conversion_that_was_killed_never_counts(
 ) -> None:
     """What an interrupted conversion left is neither used nor kept by the next one."""
     with monkeypatch.context() as patch:
-        patch.setattr(gguf.shutil, "rmtree", lambda *_, **__: None)  # a killed process does not clean up
+        patch.setattr("shutil.rmtree", lambda *_, **__: None)  # a killed process does not clean up
         patch.setattr(gguf, "_listing", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             gguf.converted(source, tmp_path / "cache", "float32")
@@ -626,14 +632,14 @@ def smollm2() -> Iterator[TransformersEncoder]:
 @pytest.mark.weights
 @pytest.mark.timeout(600)  # may convert the weights first
 async def test_smollm2_states_do_not_depend_on_the_cache(smollm2: TransformersEncoder) -> None:
-    """In bfloat16 too, growing turn by turn and starting at the end give the same bits, close to one full pass."""
+    """Growing turn by turn and starting at the end give the same bits, which one full pass gives but for rounding."""
     fresh = from_registry("smollm2-135m-instruct", cache_bytes=0)
     warm = [await smollm2.encode(chunks) for chunks in _prefixes(TURNS)]
     cold = [await fresh.encode(chunks) for chunks in reversed(_prefixes(TURNS))][::-1]
     fresh.close()
     assert all(torch.equal(torch.tensor(a.vector), torch.tensor(b.vector)) for a, b in zip(warm, cold, strict=True))
-    assert _cosine(warm[-1].vector, smollm2.full_pass(TURNS)) > 0.999
-    assert (smollm2.d, warm[0].vector.dtype) == (576, np.float32)
+    assert _cosine(warm[-1].vector, smollm2.full_pass(TURNS)) > 0.99999
+    assert (smollm2.d, warm[0].vector.dtype) == (576, np.dtype("float32"))
 
 
 @pytest.mark.weights

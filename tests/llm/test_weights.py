@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import http.server
 import importlib.util
-import json
 import os
 import signal
 import socket
@@ -418,6 +417,49 @@ def test_another_file_on_the_hub_is_not_used(
     assert lines == [f"weights tiny: somebody/tiny/tiny.gguf has another sha256 ({hashes}); trying the next source"]
 
 
+@pytest.mark.usefixtures("model", "hub")
+def test_a_hub_without_the_file_is_passed_over(cache: Path) -> None:
+    """What the hub answers stands in the line."""
+    with pytest.raises(
+        WeightsError, match=r"hub: HTTP 404 for http://127.0.0.1:\d+/somebody/tiny/resolve/main/tiny.gguf"
+    ):
+        locate("tiny", sources=["hub"], cache=cache)
+
+
+@pytest.mark.usefixtures("index", "hub")
+def test_a_deaf_hub_costs_no_time_and_no_noise(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """An endpoint that takes connections and never answers is given up after the limit, silently."""
+    monkeypatch.setattr(weights, "_HUB_ANSWERS_WITHIN_S", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{deaf.getsockname()[1]}")
+        assert locate("tiny", cache=cache, progress=lambda *_: None) == cache / "tiny.gguf"
+    assert capfd.readouterr() == ("", "")
+
+
+# --- GGUF -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_chat_template_is_read(tmp_path: Path) -> None:
+    """It is found behind arrays; a file without one has an empty one."""
+    path = tmp_path / "x.gguf"
+    path.write_bytes(gguf() + b"tensors")
+    assert chat_template(path) == TEMPLATE
+    path.write_bytes(struct.pack("<4sIQQ", b"GGUF", 3, 0, 0))
+    assert not chat_template(path)
+
+
+def test_every_cut_header_is_an_error(tmp_path: Path) -> None:
+    """A header that ends too early, wherever that is, is one line and never another exception."""
+    path = tmp_path / "x.gguf"
+    whole = gguf()
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        with pytest.raises(WeightsError, match="no readable GGUF file"):
+            chat_template(path)
+
+
 @pytest.mark.weights
 @pytest.mark.timeout(900)
 def test_the_registered_file_is_there() -> None:
@@ -426,4 +468,3 @@ def test_the_registered_file_is_there() -> None:
     path = Weights().locate(registered.name)
     assert path.stat().st_size == registered.size
     assert Weights().identity(registered.name).template_sha256 == sha256(chat_template(path))
-    assert json.loads(next(iter((weights.cache_dir() / "verified").glob("*.json"))).read_text())["sha256"]

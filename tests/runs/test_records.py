@@ -173,7 +173,7 @@ def test_missing_and_foreign_files_are_named(tmp_path: Path) -> None:
 def test_damaged_file_never_gives_other_records(tmp_path: Path, make_record: MakeRecord) -> None:
     """Cut short or with a byte flipped, a file gives the records as they were or a `LedgerError`."""
     path = tmp_path / "records.parquet"
-    rows = [make_record(item_id=str(number), answer=f"answer {number}") for number in range(20)]
+    rows = [make_record(item_id=str(number), answer=f"answer {number}") for number in range(5)]
     write_records(path, rows)
     good = path.read_bytes()
     for place in range(0, len(good), 61):
@@ -181,6 +181,19 @@ def test_damaged_file_never_gives_other_records(tmp_path: Path, make_record: Mak
         for content in (good[:place], flipped):
             path.write_bytes(content)
             assert read_or_none(path) in (None, rows)
+
+
+def test_rows_that_the_reader_drops_are_missed(
+    tmp_path: Path, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When pyarrow ends early without an error, as it does at some damaged pages, the file is called damaged."""
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "records.parquet"
+    write_records(path, [make_record()] * 3)
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda *_, **__: iter(()))
+    with pytest.raises(LedgerError, match=r"records\.parquet is damaged: 3 of its rows are missing"):
+        list(read_records(path))
 
 
 def read_or_none(path: Path) -> list[Record] | None:

@@ -6,6 +6,7 @@ import contextlib
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -229,6 +230,19 @@ def test_many_processes_may_create_one_file(tmp_path: Path) -> None:
         child.stdin.close()
     assert [child.wait() for child in children] == [0] * 6
     assert count(path) == 6
+
+
+def test_a_new_file_that_others_hold_is_waited_for(tmp_path: Path) -> None:
+    """SQLite itself gives up at once when it changes the mode of a file in use; opening waits instead."""
+    path = tmp_path / "a.sqlite"
+    other = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    release = threading.Timer(0.3, other.close)
+    release.start()
+    with opened(path, "open_or_create") as database:
+        database.execute("INSERT INTO t VALUES (1, NULL)")
+    release.join()
+    assert count(path) == 1
 
 
 @settings(deadline=None, max_examples=50)

@@ -92,7 +92,7 @@ class Backbone:
     dtype: Dtype
 
     @classmethod
-    def from_path(cls, path: Path, dtype: Dtype = "bfloat16", conversions: Path | None = None) -> Backbone:
+    def from_path(cls, path: Path, dtype: Dtype = "float32", conversions: Path | None = None) -> Backbone:
         """From a GGUF file or a folder that `save_pretrained` wrote.
 
         A GGUF file is converted once into the folder `conversions` (None: `encoders` beside the cached weights).
@@ -108,7 +108,7 @@ class Backbone:
         return cls._load(str(folder), identity, dtype, local_files_only=True)
 
     @classmethod
-    def from_hub(cls, hub_id: str, revision: str | None = None, dtype: Dtype = "bfloat16") -> Backbone:
+    def from_hub(cls, hub_id: str, revision: str | None = None, dtype: Dtype = "float32") -> Backbone:
         """From the Hugging Face hub; the identity holds the commit, also where `revision` is a branch.
 
         Raises:
@@ -440,7 +440,7 @@ class TransformersEncoder:
 def from_registry(
     weights: str,
     *,
-    dtype: Dtype = "bfloat16",
+    dtype: Dtype = "float32",
     locate: Callable[[str], Path] | None = None,
     conversions: Path | None = None,
     **options: Any,
@@ -454,13 +454,13 @@ def from_registry(
     return TransformersEncoder(Backbone.from_path(path, dtype, conversions), **options)
 
 
-def from_path(path: str | Path, *, dtype: Dtype = "bfloat16", **options: Any) -> TransformersEncoder:
+def from_path(path: str | Path, *, dtype: Dtype = "float32", **options: Any) -> TransformersEncoder:
     """Encoder over a GGUF file or a transformers folder of one's own; raises as `from_registry`."""
     return TransformersEncoder(Backbone.from_path(Path(path), dtype), **options)
 
 
 def from_hub(
-    hub_id: str, *, revision: str | None = None, dtype: Dtype = "bfloat16", **options: Any
+    hub_id: str, *, revision: str | None = None, dtype: Dtype = "float32", **options: Any
 ) -> TransformersEncoder:
     """Encoder over a causal language model of the Hugging Face hub; raises as `from_registry`."""
     return TransformersEncoder(Backbone.from_hub(hub_id, revision, dtype), **options)

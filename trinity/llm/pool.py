@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -101,10 +102,10 @@ class Pool:
             WeightsError: weights are damaged.
         """
         for name in dict.fromkeys(agent.endpoint for agent in self.agents):
-            prepare = getattr(self._endpoints[name], "ready", None)
+            prepare = getattr(self._endpoints[name], "prepare", None)
             try:
                 if prepare is not None:
-                    await prepare()
+                    await asyncio.to_thread(prepare)
             except WeightsGoneError as error:
                 self.drop_endpoint(name, str(error))
 

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import IO
 
 from trinity.canonical import sha256
-from trinity.errors import ConfigError, WeightsError
+from trinity.errors import ConfigError, WeightsError, WeightsGoneError
 
 Progress = Callable[[int, int], None]
 """Called with bytes so far and bytes in all."""
@@ -209,8 +209,8 @@ def _registered(name: str, path: str | Path | None) -> Model:
         return MODELS[name]
     near = get_close_matches(name, MODELS, n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(MODELS)}"
-    unused = " ('path' is not in weights.sources)" if path is not None else ""
-    raise WeightsError(f"unknown weights {name!r}: {hint} Any other GGUF file can be named in weights.paths{unused}")
+    unused = ", but 'path' is not in weights.sources" if path is not None else ""
+    raise WeightsError(f"unknown weights {name!r}: {hint} (any other GGUF file can be named in weights.paths{unused})")
 
 
 def _given(name: str, path: Path, cache: Path) -> Path:
@@ -306,7 +306,7 @@ def _fetch(model: Model, sources: Sequence[str], cache: Path, progress: Progress
         except OSError as error:
             tried.append(f"{source}: {error.strerror or error} ({error.filename or cache})")
     advice = "name a file in weights.paths or allow a source in weights.sources"
-    raise WeightsError(f"no weights {model.name} ({'; '.join(tried)}); {advice}")
+    raise WeightsGoneError(f"no weights {model.name} ({'; '.join(tried)}); {advice}")
 
 
 def _say(line: str) -> None:

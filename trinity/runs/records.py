@@ -108,10 +108,14 @@ def _rows(path: Path, file: Any) -> Iterator[Record]:
 
     try:
         with file:
+            missing = file.metadata.num_rows
             for batch in file.iter_batches(batch_size=ROWS_PER_GROUP):
+                missing -= batch.num_rows
                 yield from map(record_from_json, batch.to_pylist())
     except (OSError, ValueError, TypeError, pa.ArrowException) as error:
         raise _unreadable(path, error) from error
+    if missing:  # pyarrow takes some damaged page headers for the end of the data
+        raise LedgerError(f"{path} is damaged: {missing} of its rows are missing")
 
 
 def _unreadable(path: Path, error: Exception) -> LedgerError:

@@ -80,7 +80,9 @@ class Database:
             LedgerError: SQLite refused.
         """
         try:
-            yield from self._connection.execute(sql, parameters)
+            # Not `yield from`: it would close the cursor of an abandoned iterator, perhaps after the database.
+            for row in self._connection.execute(sql, parameters):  # noqa: UP028
+                yield row
         except _FAILURES as error:
             raise self._failure(error) from error
 

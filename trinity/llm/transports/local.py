@@ -39,6 +39,8 @@ _START_LIMIT_S = 300.0
 _STOP_LIMIT_S = 5.0
 _HASH_DIGITS = 16
 _FEW_CORES = 4
+_CONTEXT_STEP = 256
+"""The engine rounds up to it, and the settings must not say otherwise."""
 
 
 class LocalServer:
@@ -71,6 +73,8 @@ class LocalServer:
         for key, value in (("threads", self._threads), ("slots", slots), ("context", context)):
             if value < 1:
                 raise ConfigError(f"local model {weights}: {key} is {value}; it must be at least 1")
+        if context % _CONTEXT_STEP:
+            raise ConfigError(f"local model {weights}: context is {context}; it must be a multiple of {_CONTEXT_STEP}")
         self._identity: Identity | None = None
         self._engine: _Engine | None = None
         self._starting: asyncio.Task[OpenAIHTTP] | None = None

@@ -1,0 +1,57 @@
+"""Bench: the fifth decision of an episode with the prefix cache against one full pass without it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import time
+
+from trinity.coordinator.encoder import TransformersEncoder, from_registry
+
+REPEATS = 5
+QUESTION_TOKENS = 150
+TURN_TOKENS = 100
+TURNS_SO_FAR = 4  # the fifth decision reads the question and four turns, the last of them new
+WORDS = ("red", "blue", "green", "seven", "eight", "nine", "ten", "apple", "pear", "plum", "train", "farm", "field")
+
+
+def _text(encoder: TransformersEncoder, label: str, n_tokens: int) -> str:
+    """About `n_tokens` tokens of text that no other label shares."""
+    words = [label]
+    while len(encoder._framing.tokens(" ".join(words))) < n_tokens:
+        words.append(WORDS[len(words) % len(WORDS)])
+    return " ".join(words)
+
+
+async def _measure(encoder: TransformersEncoder) -> list[tuple[float, float]]:
+    """Seconds with and without the cache, taken in turn so that a busy machine slows both."""
+    times = []
+    for repeat in range(REPEATS + 1):
+        earlier = [_text(encoder, f"question {repeat}", QUESTION_TOKENS)]
+        earlier += [_text(encoder, f"turn {turn} {repeat}", TURN_TOKENS) for turn in range(1, TURNS_SO_FAR)]
+        chunks = (*earlier, _text(encoder, f"newest {repeat}", TURN_TOKENS))
+        for end in range(1, len(chunks)):
+            await encoder.encode(chunks[:end])
+        start = time.perf_counter()
+        await encoder.encode(chunks)
+        middle = time.perf_counter()
+        encoder.full_pass(chunks)
+        times.append((middle - start, time.perf_counter() - middle))
+    return times[1:]  # the first one warms the libraries up
+
+
+def main() -> None:
+    """Print one JSON line per number: name, value, unit, and its ratio to the rival."""
+    encoder = from_registry("smollm2-135m-instruct", threads=1)
+    cached, full = (statistics.median(seconds) for seconds in zip(*asyncio.run(_measure(encoder)), strict=True))
+    encoder.close()
+    for name, value, ratio in (
+        ("encoder: decision 5, prefix cache", cached, full / cached),
+        ("encoder: decision 5, one full pass", full, 1.0),
+    ):
+        print(json.dumps({"name": name, "value": round(value, 4), "unit": "s", "ratio": round(ratio, 2)}))
+
+
+if __name__ == "__main__":
+    main()

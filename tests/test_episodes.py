@@ -1,0 +1,147 @@
+"""Episodes become records: statuses, scores, bills, and nothing played twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from baselines.single import SingleAgent
+from tests.ground import AGENTS, make_arena, skill_tasks
+from trinity.arena import Arena, mean_cost, mean_score
+from trinity.episodes import Play, judge
+from trinity.errors import EndpointError, GraderError
+from trinity.llm.transports.base import Reply, Request, TransportError
+from trinity.llm.transports.scripted import ScriptedTransport
+from trinity.testing import SkillTask
+from trinity.types import Episode, FinishReason, Grade, Item, Record, Replicate, Status, Usage
+
+TASK = SkillTask("sums", n_test=2)
+ITEM = next(TASK.items("test"))
+
+
+def a_play(arena: Arena, index: int = 0) -> Play:
+    """The first agent alone on the first test item."""
+    task, item = next(arena.items("test"))
+    return Play(SingleAgent(arena.agents[0]), task, item, Replicate("test", index))
+
+
+class TestJudge:
+    """The table of statuses."""
+
+    @pytest.mark.parametrize(
+        ("answer", "reason", "status", "score", "raw"),
+        [
+            ("Answer: 0", "stop", "correct", 1.0, 1.0),
+            ("Answer: 7", "stop", "wrong", 0.0, 0.0),
+            ("no idea", "stop", "no_answer", 0.0, 0.0),
+            ("", "stop", "no_answer", 0.0, 0.0),
+            (None, "stop", "no_answer", 0.0, 0.0),
+            ("Answer: 0", "length", "truncated", 0.0, 1.0),
+            (None, "context", "truncated", 0.0, 0.0),
+            ("Answer: 0", "content_filter", "refused", 0.0, 1.0),
+            ("", "content_filter", "refused", 0.0, 0.0),
+        ],
+    )
+    async def test_status(
+        self, answer: str | None, reason: FinishReason, status: Status, score: float, raw: float
+    ) -> None:
+        """Truncated, refused and missing answers score 0 and keep what their text would have got."""
+        outcome = await judge(TASK, ITEM, Episode(answer, reason))
+        assert (outcome.status, outcome.score, outcome.raw_score) == (status, score, raw)
+
+
+class TestPlayer:
+    """Playing."""
+
+    async def test_failed_call_is_no_wrong_answer(self, tmp_path: Path) -> None:
+        """A call that fails after its retries makes an `error` without a score; the next run of it may succeed."""
+        fails = [True]
+
+        def answer(_: Request) -> Reply | Exception:
+            return TransportError("server", "down") if fails[0] else Reply("Answer: 0", "", "stop", Usage(3, 1))
+
+        arena = make_arena(tmp_path, transport=ScriptedTransport(answer))
+        with arena.player.ledger:
+            failed = await arena.player.play(a_play(arena))
+            assert (failed.status, failed.score, failed.answer) == ("error", None, None)
+            fails[0] = False
+            assert (await arena.player.play(a_play(arena))).status == "correct"
+
+    async def test_graded_is_not_played_again(self, tmp_path: Path) -> None:
+        """A graded record is taken from the ledger."""
+        transport = ScriptedTransport(lambda _: Reply("Answer: 0", "", "stop", Usage(3, 1)))
+        arena = make_arena(tmp_path, transport=transport)
+        with arena.player.ledger:
+            first = await arena.player.play(a_play(arena))
+            assert await arena.player.play(a_play(arena)) == first
+            assert arena.counts.logical == 1
+
+    async def test_failing_grader_is_an_error(self, tmp_path: Path) -> None:
+        """A grader that fails makes an `error`, which keeps its bill."""
+
+        class Broken(SkillTask):
+            async def grade(self, item: Item, episode: Episode, judge: object) -> Grade:
+                raise GraderError("the grader broke")
+
+        arena = make_arena(tmp_path, tasks={"sums": Broken("sums", n_test=1)})
+        with arena.player.ledger:
+            record = await arena.player.play(a_play(arena))
+            assert (record.status, record.score) == ("error", None)
+            assert record.n_calls == 1
+
+    async def test_bill_is_every_call(self, tmp_path: Path) -> None:
+        """Tokens, GFLOP and call ids are those of the episode's calls; an unknown price is null."""
+        transport = ScriptedTransport(lambda _: Reply("Answer: 0", "", "stop", Usage(30, 10, 5, 20)))
+        arena = make_arena(tmp_path, transport=transport)
+        with arena.player.ledger:
+            record = await arena.player.play(a_play(arena))
+            assert (record.input_tokens, record.output_tokens, record.reasoning_tokens) == (30, 10, 5)
+            assert (record.weighted_tokens, record.cached_tokens) == (90, 20)
+            assert record.gflop == pytest.approx(2 * 1e9 * 45 / 1e9)
+            assert record.cost_usd is None
+            assert len(record.call_ids) == record.n_calls == 1
+
+    async def test_endpoint_error_stops_all(self, tmp_path: Path) -> None:
+        """When an endpoint cannot be used the run stops with that one error, not with a group of them."""
+        transport = ScriptedTransport(lambda _: TransportError("fatal", "set THE_KEY"))
+        arena = make_arena(tmp_path, transport=transport)
+        with arena.player.ledger, pytest.raises(EndpointError, match="set THE_KEY"):
+            await arena.test(SingleAgent(AGENTS[0]))
+
+    async def test_source_is_read_lazily(self, tmp_path: Path) -> None:
+        """No more plays are taken from the source than can be in flight."""
+        arena = make_arena(tmp_path, tasks=skill_tasks(n_test=100), concurrency=4)
+        taken = 0
+        ended = 0
+
+        def source() -> Iterator[Play]:
+            nonlocal taken
+            for play in arena.plays(SingleAgent(AGENTS[0]), "test", "test", 1):
+                taken += 1
+                assert taken - ended <= 4
+                yield play
+
+        def each(*_: object) -> None:
+            nonlocal ended
+            ended += 1
+
+        with arena.player.ledger:
+            await arena.player.play_all(source(), each)
+            assert ended == 300
+
+
+class TestMeans:
+    """Means over records."""
+
+    async def test_unknown_is_not_zero(self, tmp_path: Path) -> None:
+        """One unknown cost makes the mean unknown; an ungraded record leaves the mean score alone."""
+        arena = make_arena(tmp_path)
+        with arena.player.ledger:
+            record = await arena.player.play(a_play(arena))
+        unknown = replace(record, gflop=None, score=None, status="error")
+        assert mean_cost([record, unknown], "gflop") is None
+        assert mean_score([record, unknown]) == record.score
+        assert mean_score([]) is None

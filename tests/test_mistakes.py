@@ -1,0 +1,125 @@
+"""Every mistake is one line that says what to do, and exit code 2."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.commands import TINY, command
+from trinity.errors import SplitError
+from trinity.splits import check_disjoint
+from trinity.types import Item
+
+EVERYDAY = ("+experiment=scripted", "task=[everyday]", "data.n_train=2", "data.n_val=2", "data.n_test=2")
+
+
+def line(cwd: Path, *words: str, **environment: str) -> str:
+    """The one line that a mistaken command prints."""
+    done = command("trinity.run", *words, cwd=cwd, **environment)
+    assert done.returncode == 2, done.stderr
+    *progress, text = done.stderr.splitlines()
+    assert text.startswith("error: ")
+    assert all(told.startswith("run ") for told in progress)
+    assert done.stdout == ""
+    return text
+
+
+def questions(n: int) -> list[dict[str, object]]:
+    """Well-formed lines of the everyday task."""
+    source = Path(__file__).resolve().parent.parent / "evals" / "tasks" / "data" / "everyday.jsonl"
+    return [json.loads(text) for text in source.read_text("utf-8").splitlines()[:n]]
+
+
+def write(path: Path, rows: list[dict[str, object]]) -> Path:
+    """A data file of `rows`."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+class TestConfiguration:
+    """Mistakes on the command line."""
+
+    def test_unknown_option(self, tmp_path: Path) -> None:
+        """A group has no such option; the nearest is named."""
+        assert "did you mean 'scripted'?" in line(tmp_path, "pool=scriptd")
+
+    def test_misspelt_key(self, tmp_path: Path) -> None:
+        """There is no such key; the nearest is named."""
+        assert "did you mean 'concurrency'?" in line(tmp_path, "concurency=3")
+
+    def test_misspelt_argument(self, tmp_path: Path) -> None:
+        """A key that a class does not know is named with its place."""
+        assert "did you mean" in line(tmp_path, *TINY, "+methods.vote.tmperature=1")
+
+    def test_two_agents_of_one_name(self, tmp_path: Path) -> None:
+        """Names are unique."""
+        agent = "{name: twin, endpoint: script, model: reckoner}"
+        assert "twin" in line(tmp_path, *TINY, f"pool.agents=[{agent},{agent}]")
+
+    def test_cold_vote(self, tmp_path: Path) -> None:
+        """A vote of equal samples is refused before anything is asked."""
+        assert "temperature" in line(tmp_path, *TINY, "methods.vote.temperature=0.1")
+
+    def test_nothing_is_left_behind(self, tmp_path: Path) -> None:
+        """A run that refused to start leaves no run folder."""
+        line(tmp_path, *TINY, "methods.vote.temperature=0.1")
+        assert not [*tmp_path.glob("outputs/scripted/*")]
+
+
+class TestData:
+    """Mistakes in data."""
+
+    def test_missing_file(self, tmp_path: Path) -> None:
+        """The missing file is named."""
+        assert str(tmp_path / "none.jsonl") in line(tmp_path, *EVERYDAY, f"+tasks.everyday.path={tmp_path}/none.jsonl")
+
+    def test_broken_line(self, tmp_path: Path) -> None:
+        """A broken line is named by file and number."""
+        path = write(tmp_path / "data.jsonl", questions(9))
+        path.write_text(path.read_text().replace("{", "", 1))
+        assert f"{path}:1" in line(tmp_path, *EVERYDAY, f"+tasks.everyday.path={path}")
+
+    def test_overlapping_splits(self, tmp_path: Path) -> None:
+        """A task that shares its questions with another one, cut otherwise, is refused."""
+        other = "{_target_: tests.copycat.Copycat, n_train: 0, n_val: 0, n_test: 3}"
+        text = line(tmp_path, *TINY, f"+tasks.copycat={other}")
+        assert "splits overlap: sums/sums-train-0 (train) and copycat/0 (test)" in text
+
+    def test_splits_are_compared_folded(self) -> None:
+        """Texts that differ by case, width or white space are the same question, across tasks too."""
+        first = Item("1", "a", "What is  TWO plus two?", "4", "d")
+        second = Item("2", "b", "what is\uff0ctwo plus two?".replace("\uff0c", "\u00a0"), "4", "d")
+        with pytest.raises(SplitError, match=r"a/1 \(train\) and b/2 \(test\)"):
+            check_disjoint([("train", first), ("test", second)])
+        check_disjoint([("train", first), ("train", second)])
+
+
+class TestEndpoints:
+    """Mistakes about models."""
+
+    def test_unreachable(self, tmp_path: Path) -> None:
+        """Where nobody listens the run stops and names the address."""
+        text = line(
+            tmp_path,
+            *TINY,
+            "pool=openai_http",
+            OPENAI_BASE_URL="http://127.0.0.1:9/v1",
+            OPENAI_MODEL="m",
+            OPENAI_API_KEY="canary-5d1f",
+        )
+        assert "127.0.0.1:9" in text
+        assert "canary" not in text
+
+    def test_missing_environment(self, tmp_path: Path) -> None:
+        """A variable that the pool needs is named."""
+        assert "OPENAI_BASE_URL" in line(tmp_path, *TINY, "pool=openai_http", OPENAI_MODEL="m")
+
+    def test_damaged_weights(self, tmp_path: Path) -> None:
+        """A weights file with another hash never reaches the engine."""
+        file = tmp_path / "model.gguf"
+        file.write_bytes(b"GGUF" + bytes(100))
+        text = line(tmp_path, *TINY, "pool=local", f"+weights.paths={{qwen2.5-coder-0.5b-instruct: {file}}}")
+        assert "damaged weights" in text
+        assert str(file) in text

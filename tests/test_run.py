@@ -1,0 +1,206 @@
+"""The commands end to end on scripted agents: run, replay, kill and resume."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands import TINY, command, only_run, started
+from trinity.runs.checkpoint import load_policy
+from trinity.runs.records import comparable, read_records
+
+LATE = "pool.endpoints.script.latency_ms=[0,15]"
+
+
+def rows(run: Path) -> list[dict[str, Any]]:
+    """What of a run's records must be equal between runs."""
+    return [comparable(record) for record in read_records(run / "records.parquet")]
+
+
+def theta(run: Path) -> bytes:
+    """The trained parameters."""
+    return load_policy(run / "checkpoint" / "best.safetensors")[0].tobytes()
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of one finished run, agents answering after random times."""
+    folder = tmp_path_factory.mktemp("finished")
+    done = command("trinity.run", *TINY, LATE, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return only_run(folder)
+
+
+@pytest.fixture
+def copy(finished: Path, tmp_path: Path) -> Path:
+    """A copy of the finished run that may be broken."""
+    return Path(shutil.copytree(finished, tmp_path / "copy"))
+
+
+class TestRun:
+    """What a run leaves."""
+
+    def test_files(self, finished: Path) -> None:
+        """Manifest, ledger, records, summary, report with pictures, policy."""
+        expected = {"manifest.json", "ledger.sqlite", "records.parquet", "summary.json", "report.md", "report_images"}
+        assert expected <= {path.name for path in finished.iterdir()}
+        assert json.loads((finished / "manifest.json").read_bytes())["finished"] is True
+
+    def test_every_control_is_a_row(self, finished: Path) -> None:
+        """Each agent, random, best single, lookup, coordinator twice, vote and oracle stand in the summary."""
+        summary = json.loads((finished / "summary.json").read_bytes())
+        methods = {(row["method"], row["variant"]) for row in summary["rows"] if row["task"] == "all"}
+        assert {("single", name) for name in ("reckoner", "linguist", "planner")} <= methods
+        assert {name for name, _ in methods} == {
+            "single",
+            "random",
+            "best_single",
+            "lookup",
+            "coordinator",
+            "vote",
+            "oracle",
+        }
+        assert {("coordinator", "sampled"), ("coordinator", "argmax")} <= methods
+
+    def test_phases_never_share_a_replicate(self, finished: Path) -> None:
+        """Train, validation, re-evaluation and test carry their own replicates."""
+        phases = {(row["split"], row["replicate"]["phase"]) for row in rows(finished)}
+        assert phases == {("train", "train"), ("val", "val"), ("val", "reeval"), ("test", "test")}
+
+    def test_second_run_pays_nothing(self, finished: Path, tmp_path: Path) -> None:
+        """The same run with the first one's store buys no call and finds the same, in another order of answers."""
+        store = finished.parents[1] / "store.sqlite"
+        done = command("trinity.run", *TINY, LATE, f"store={store}", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        again = only_run(tmp_path)
+        assert rows(again) == rows(finished)
+        assert theta(again) == theta(finished)
+        assert json.loads((again / "summary.json").read_bytes())["totals"]["paid_calls"] == 0
+
+    def test_independent_run_is_equal(self, finished: Path, tmp_path: Path) -> None:
+        """A run with its own store and one episode at a time gives equal records and theta."""
+        done = command("trinity.run", *TINY, "concurrency=1", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert rows(only_run(tmp_path)) == rows(finished)
+        assert theta(only_run(tmp_path)) == theta(finished)
+
+
+class TestResume:
+    """Going on after the process was killed."""
+
+    @pytest.mark.parametrize("records", [5, 60, 130])
+    def test_sigkill(self, records: int, finished: Path, tmp_path: Path) -> None:
+        """Killed after some records and resumed, a run ends as if nothing had happened, and asks nothing twice."""
+        process = started("trinity.run", *TINY, LATE, cwd=tmp_path)
+        run = _when(tmp_path, records)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        done = command("trinity.run", f"resume={run}", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert rows(run) == rows(finished)
+        assert theta(run) == theta(finished)
+        manifest = json.loads((run / "manifest.json").read_bytes())
+        assert "resumed" in manifest["changes"][0]["note"]
+
+    def test_saved_config_rules(self, copy: Path, tmp_path: Path) -> None:
+        """A resumed run takes its own configuration; another one on the command line is refused, naming the key."""
+        manifest = json.loads((copy / "manifest.json").read_bytes())
+        (copy / "manifest.json").write_text(json.dumps({**manifest, "finished": False}))
+        done = command("trinity.run", *TINY, "seed=3", f"resume={copy}", cwd=tmp_path)
+        assert done.returncode == 2
+        assert "seed was 0 and cannot become 3" in done.stderr
+        done = command("trinity.run", "concurrency=2", f"resume={copy}", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "concurrency=2" in json.loads((copy / "manifest.json").read_bytes())["changes"][-1]["note"]
+
+    def test_finished_run(self, copy: Path, tmp_path: Path) -> None:
+        """There is nothing to resume in a finished run, and one line says so."""
+        done = command("trinity.run", f"resume={copy}", cwd=tmp_path)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+
+
+class TestReplay:
+    """Rebuilding a run from its ledger."""
+
+    def test_equal(self, copy: Path, tmp_path: Path) -> None:
+        """A finished run replays to equal records, summary and parameters, twice."""
+        for _ in range(2):
+            done = command("trinity.replay", str(copy), cwd=tmp_path)
+            assert done.returncode == 0, done.stderr
+        assert (copy / "replay" / "report.md").read_bytes() == (copy / "report.md").read_bytes()
+
+    def test_needs_only_manifest_and_ledger(self, copy: Path, tmp_path: Path) -> None:
+        """With everything else gone the rebuilt files are the originals."""
+        before = {name: (copy / name).read_bytes() for name in ("summary.json", "records.parquet")}
+        kept = tmp_path / "kept"
+        kept.mkdir()
+        for name in ("manifest.json", "ledger.sqlite"):
+            shutil.copy(copy / name, kept / name)
+        command("trinity.replay", str(kept), cwd=tmp_path)
+        assert (kept / "replay" / "summary.json").read_bytes() == before["summary.json"]
+        assert (kept / "replay" / "records.parquet").read_bytes() == before["records.parquet"]
+
+    def test_recompute(self, copy: Path, tmp_path: Path) -> None:
+        """Encoder and head of today give the stored logits and choices."""
+        done = command("trinity.replay", str(copy), "--recompute", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "largest logit difference 0, 0 choices" in done.stdout
+
+    def test_changed_completion(self, copy: Path, tmp_path: Path) -> None:
+        """One byte of one stored completion changed: exit 1, naming the call and its record."""
+        call_id = next(row["call_ids"][0] for row in rows(copy) if row["method"] == "lookup")
+        with sqlite3.connect(copy / "ledger.sqlite") as database:
+            changed = database.execute(
+                "UPDATE calls SET text = CAST(substr(text, 1, length(text) - 1) || '#' AS BLOB) "
+                "WHERE request_hash LIKE ?",
+                (f"{call_id}%",),
+            ).rowcount
+        assert changed == 1
+        done = command("trinity.replay", str(copy), cwd=tmp_path)
+        assert done.returncode == 1
+        assert f"call {call_id}" in done.stderr
+        assert "record" in done.stderr
+        assert "test#0" in done.stderr
+
+    def test_changed_record(self, copy: Path, tmp_path: Path) -> None:
+        """A summary that was touched up is found out."""
+        summary = json.loads((copy / "summary.json").read_bytes())
+        summary["rows"][0]["accuracy"] = 0.99
+        (copy / "summary.json").write_text(json.dumps(summary))
+        done = command("trinity.replay", str(copy), cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (1, "summary.json: rows differs\n")
+
+    def test_unfinished(self, copy: Path, tmp_path: Path) -> None:
+        """An unfinished run is not replayed; the line says how to go on with it."""
+        manifest = json.loads((copy / "manifest.json").read_bytes())
+        (copy / "manifest.json").write_text(json.dumps({**manifest, "finished": False}))
+        done = command("trinity.replay", str(copy), cwd=tmp_path)
+        assert done.returncode == 2
+        assert f"resume={copy}" in done.stderr
+
+
+def _when(folder: Path, records: int) -> Path:
+    """The run folder, once its ledger holds so many records."""
+    deadline = time.monotonic() + 100
+    while time.monotonic() < deadline:
+        ledgers = list(folder.glob("outputs/scripted/*/ledger.sqlite"))
+        if ledgers and _count(ledgers[0]) >= records:
+            return ledgers[0].parent
+        time.sleep(0.02)
+    pytest.fail(f"no {records} records in time")
+
+
+def _count(ledger: Path) -> int:
+    try:
+        with sqlite3.connect(f"file:{ledger}?mode=ro", uri=True) as database:
+            return int(database.execute("SELECT count(*) FROM records").fetchone()[0])
+    except sqlite3.OperationalError:
+        return 0

@@ -1,0 +1,109 @@
+"""The training loop learns, resumes, and calls best only what it tried again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from baselines.chosen import Lookup
+from baselines.random_choice import RandomChoice
+from tests.ground import AGENTS, make_arena, skill_tasks
+from trinity.arena import Arena, mean_score
+from trinity.coordinator.heads import LinearHead
+from trinity.pipeline import contest
+from trinity.runs.checkpoint import Checkpoint, load_policy
+from trinity.trainers.sep_cma_es import SepCMAES
+from trinity.trainers.train import Training, favourite
+from trinity.trainers.trained import TrainedCoordinator
+
+
+def training(generations: int = 12, *, popsize: int = 16, trajectories: int = 12) -> Training:
+    """A short training with a step size that fits 64 dimensions."""
+    optimiser = partial(SepCMAES, sigma0=0.5, popsize=popsize)
+    return Training(optimiser, generations, trajectories, validate_every=6, reeval_replicates=1)
+
+
+def trained(settings: Training) -> TrainedCoordinator:
+    """The contender."""
+    return TrainedCoordinator(LinearHead, 5, settings)
+
+
+def accuracies(arena: Arena) -> dict[tuple[str, str], float | None]:
+    """Mean test score by method and variant."""
+    rows = defaultdict(list)
+    for record in arena.player.ledger.records(split="test"):
+        rows[record.method, record.variant].append(record)
+    return {key: mean_score(records) for key, records in rows.items()}
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.timeout(300)
+async def test_training_learns(seed: int, tmp_path: Path) -> None:
+    """In each of five training seeds the coordinator gets at least 90 % of what the lookup gains over random."""
+    arena = make_arena(tmp_path, tasks=skill_tasks(n_train=12, n_val=6, n_test=20), seed=seed)
+    with arena.player.ledger:
+        contenders = {"random": RandomChoice(5), "lookup": Lookup(), "coordinator": trained(training(16))}
+        await contest(arena, contenders, lambda _: None)
+        reached = accuracies(arena)
+    random, lookup = reached["random", ""], reached["lookup", ""]
+    assert random is not None
+    assert lookup == 1.0
+    for variant in ("sampled", "argmax"):
+        score = reached["coordinator", variant]
+        assert score is not None
+        assert (score - random) / (lookup - random) >= 0.9, variant
+
+
+async def test_resume_equals_uninterrupted(tmp_path: Path) -> None:
+    """Training that goes on from a checkpoint, its ledger lost, ends with the same theta bytes."""
+    whole = make_arena(tmp_path / "whole")
+    with whole.player.ledger:
+        await trained(training(4, popsize=6, trajectories=3)).prepare(whole)
+    first = make_arena(tmp_path / "first")
+    with first.player.ledger:
+        await trained(training(2, popsize=6, trajectories=3)).prepare(first)
+    (tmp_path / "first" / "ledger.sqlite").unlink()
+    second = make_arena(tmp_path / "first")
+    with second.player.ledger:
+        await trained(training(4, popsize=6, trajectories=3)).prepare(second)
+        generations = [index for index, _ in second.player.ledger.generations("coordinator")]
+    assert generations == [2, 3]
+    thetas = [load_policy(tmp_path / name / "checkpoint" / "best.safetensors")[0] for name in ("whole", "first")]
+    assert thetas[0].tobytes() == thetas[1].tobytes()
+
+
+async def test_winner_is_tried_again(tmp_path: Path) -> None:
+    """The finalists meet fresh replicates, and the choice reports what they reached there."""
+    arena = make_arena(tmp_path)
+    with arena.player.ledger:
+        await trained(training(12, popsize=6, trajectories=3)).prepare(arena)
+        again = [row for row in arena.player.ledger.records(split="val") if row.replicate.phase == "reeval"]
+    chosen = arena.choices["coordinator"]
+    winners = [row for row in again if row.variant == favourite(chosen["generation"])]
+    assert {row.variant for row in again} == {favourite(6), favourite(12)}
+    assert chosen["accuracy_val"] == pytest.approx(mean_score(winners))
+
+
+async def test_one_agent_leaves_nothing_to_choose(tmp_path: Path) -> None:
+    """A pool of one is not trained on, and the report will say why."""
+    arena = make_arena(tmp_path, agents=AGENTS[:1])
+    with arena.player.ledger:
+        assert await trained(training()).prepare(arena) == ()
+    assert "pool of one" in arena.notes[0]
+
+
+async def test_checkpoint_is_small_and_complete(tmp_path: Path) -> None:
+    """Each generation leaves mean, diagonal, paths, sigma, random state and the fitness vectors."""
+    arena = make_arena(tmp_path)
+    with arena.player.ledger:
+        await trained(training(3, popsize=6, trajectories=3)).prepare(arena)
+    saved = Checkpoint(tmp_path / "checkpoint").latest()
+    assert saved is not None
+    index, arrays, state = saved
+    assert index == 3
+    assert {"mean", "diagonal", "path_sigma", "path_c", "sigma", "random_state"} <= arrays.keys()
+    assert np.shape(state["fitness"]) == (3, 6)
