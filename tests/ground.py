@@ -17,7 +17,7 @@ from trinity.llm.transports.base import Transport
 from trinity.progress import Silence
 from trinity.runs.ledger import Ledger
 from trinity.testing import HashedEncoder, SkillTask, team
-from trinity.types import Agent, Task
+from trinity.types import Agent, Phase, Task
 
 TASKS = ("sums", "words", "plans")
 SKILLS: Mapping[str, Mapping[str, float]] = {
@@ -56,7 +56,7 @@ def make_arena(
     pool = Pool("team", agents, {"script": transport or team(SKILLS)})
     client = Client(pool, MemoryStore(), ledger, retries=RetryPolicy(attempts=1))
     stamp = Stamp("run", "test", "team", pool.kind, seed)
-    seeds = {"train": seed, "val": seed, "reeval": seed, "test": 0}
+    seeds: dict[Phase, int] = {"train": seed, "val": seed, "reeval": seed, "test": 0}
     player = Player(client, ledger, stamp, seeds, concurrency)
     policies = LivePolicies(lambda: HashedEncoder(64), ledger)
     return Arena(agents, tasks, player, Silence(), seed, 3, "team", policies, folder, client.counts)

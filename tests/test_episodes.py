@@ -16,7 +16,7 @@ from trinity.errors import EndpointError, GraderError
 from trinity.llm.transports.base import Reply, Request, TransportError
 from trinity.llm.transports.scripted import ScriptedTransport
 from trinity.testing import SkillTask
-from trinity.types import Episode, FinishReason, Grade, Item, Record, Replicate, Status, Usage
+from trinity.types import Episode, FinishReason, Grade, Item, Replicate, Status, Usage
 
 TASK = SkillTask("sums", n_test=2)
 ITEM = next(TASK.items("test"))

@@ -7,7 +7,6 @@ import shutil
 import signal
 import sqlite3
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ def theta(run: Path) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of one finished run, agents answering after random times."""
     folder = tmp_path_factory.mktemp("finished")
     done = command("trinity.run", *TINY, LATE, cwd=folder)
@@ -114,7 +113,7 @@ class TestResume:
         """A resumed run takes its own configuration; another one on the command line is refused, naming the key."""
         manifest = json.loads((copy / "manifest.json").read_bytes())
         (copy / "manifest.json").write_text(json.dumps({**manifest, "finished": False}))
-        done = command("trinity.run", *TINY, "seed=3", f"resume={copy}", cwd=tmp_path)
+        done = command("trinity.run", *TINY, LATE, "seed=3", f"resume={copy}", cwd=tmp_path)
         assert done.returncode == 2
         assert "seed was 0 and cannot become 3" in done.stderr
         done = command("trinity.run", "concurrency=2", f"resume={copy}", cwd=tmp_path)

@@ -102,7 +102,7 @@ def agent_from(described: Mapping[str, Any]) -> Agent:
 
 def new_manifest(
     config: DictConfig,
-    run_id: str,
+    folder: Path,
     pool: Mapping[str, Any],
     agents: list[Agent],
     tasks: Mapping[str, Task],
@@ -122,7 +122,8 @@ def new_manifest(
     )
     return {
         **build_manifest(facts),
-        "run_id": run_id,
+        "run_id": folder.name,
+        "folder": str(folder),
         "experiment": config.name,
         "pool": pool["name"],
         "agents": [describe(agent) for agent in agents],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
 import functools
 import io
@@ -12,7 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from trinity.errors import ConfigError, TrinityError
 
@@ -41,6 +42,18 @@ def main_guard(command: Callable[[], int], argv: Sequence[str] | None = None) ->
         return command()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - a command's last line of defence
         return report(error, debug=debug)
+
+
+class LineParser(argparse.ArgumentParser):
+    """An argument parser whose complaints are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse the command line.
+
+        Raises:
+            ConfigError: always.
+        """
+        raise ConfigError(f"{message}; {self.format_usage()}")
 
 
 def report(error: BaseException, *, debug: bool) -> int:

@@ -44,8 +44,13 @@ def run(cfg: DictConfig) -> int:
             folder, config, changes = saved_run(cfg, list(hydra.overrides.task))
             asyncio.run(_Run(folder, config, progress, resumed=True, changes=changes).play())
         else:
-            asyncio.run(_Run(Path(hydra.runtime.output_dir), cfg, progress).play())
+            asyncio.run(_Run(_short(Path(hydra.runtime.output_dir)), cfg, progress).play())
     return 0
+
+
+def _short(folder: Path) -> Path:
+    """`folder` from where the user stands, if it lies below; what is written down then names no machine's path."""
+    return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
 
 
 @dataclass
@@ -96,7 +101,7 @@ class _Run:
             append_change(path, f"resumed; {again} ungraded episodes asked again; changed: {self.changes or 'nothing'}")
             return ledger, read_manifest(path)
         splits = checked_items(tasks)
-        manifest = new_manifest(self.config, self.folder.name, pool.settings(), pool.agents, tasks, splits)
+        manifest = new_manifest(self.config, self.folder, pool.settings(), pool.agents, tasks, splits)
         ledger = stack.enter_context(Ledger.create(self.folder / "ledger.sqlite"))
         for split, item in all_items(tasks):
             ledger.add_items(split, [item])

@@ -6,7 +6,6 @@ Exit code 0: equal; 1: something differs; 2: there is nothing that can be replay
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import shutil
 import sys
@@ -16,11 +15,11 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trinity.cli import main_guard
+from trinity.cli import LineParser, main_guard
 from trinity.errors import LedgerError
 
 if TYPE_CHECKING:
-    from trinity.coordinator.policy import Policies, RecomputingPolicies
+    from trinity.coordinator.policy import RecomputingPolicies
     from trinity.llm.client import Client
     from trinity.runs.ledger import Ledger
     from trinity.types import Record
@@ -40,7 +39,7 @@ def command() -> int:
     Raises:
         TrinityError: it cannot be replayed.
     """
-    parser = argparse.ArgumentParser(prog="python -m trinity.replay", description=__doc__.partition("\n")[0])
+    parser = LineParser(prog="python -m trinity.replay", description=__doc__.partition("\n")[0])
     parser.add_argument("run", type=Path, metavar="RUN", help="a finished run's folder")
     parser.add_argument("--recompute", action="store_true", help="run encoder and head again and compare the logits")
     parser.add_argument("--out", type=Path, help="where the rebuilt files go (default: RUN/replay)")
@@ -131,6 +130,7 @@ async def _rebuild(
     """Play the run again on its ledger and write what follows; the summary."""
     from trinity.arena import Arena
     from trinity.assembly import SPLITS, agent_from, build_contenders, build_tasks, node, phase_seeds
+    from trinity.coordinator.policy import RecordedPolicies
     from trinity.episodes import Player, Stamp
     from trinity.pipeline import contest, publish, summarise
     from trinity.progress import Silence
@@ -145,7 +145,8 @@ async def _rebuild(
     stamp = Stamp(manifest["run_id"], config.name, manifest["pool"], manifest["pool_kind"], config.seed)
     player = Player(client, rebuilt, stamp, phase_seeds(config), concurrency=1)
     with ExitStack() as stack:
-        policies = _policies(manifest, source, rebuilt, stack, recompute=recompute)
+        recomputing = _recomputing(manifest, source, rebuilt, stack) if recompute else None
+        policies = recomputing or RecordedPolicies((manifest["encoder"] or {}).get("d", 0), source, rebuilt)
         arena = Arena(
             agents,
             tasks,
@@ -162,8 +163,11 @@ async def _rebuild(
         summary = summarise(arena, manifest, source.totals())
         publish(out, arena, manifest, summary)
         print(f"replayed {sum(1 for _ in rebuilt.records())} records from {client.counts.logical} stored calls")
-        if recompute:
-            _say_recomputed(policies)
+        if recomputing:
+            print(
+                f"recomputed {recomputing.decisions} decisions: largest logit difference {recomputing.largest:.3g}, "
+                f"{recomputing.flipped} choices would be others"
+            )
     return summary
 
 
@@ -184,25 +188,15 @@ def _client(manifest: Mapping[str, Any], source: Ledger) -> Client:
     return Client(Pool(manifest["pool"], agents, endpoints), source.calls, None, retries=RetryPolicy(attempts=1))
 
 
-def _policies(
-    manifest: Mapping[str, Any], source: Ledger, rebuilt: Ledger, stack: ExitStack, *, recompute: bool
-) -> Policies:
+def _recomputing(manifest: Mapping[str, Any], source: Ledger, rebuilt: Ledger, stack: ExitStack) -> RecomputingPolicies:
+    """Policies that hold today's encoder and head against the ledger; closed with `stack`."""
     from trinity.assembly import node
     from trinity.config import build
-    from trinity.coordinator.policy import RecomputingPolicies, RecordedPolicies
+    from trinity.coordinator.policy import RecomputingPolicies
 
-    if not recompute:
-        return RecordedPolicies((manifest["encoder"] or {}).get("d", 0), source, rebuilt)
     encoder = build(node(manifest["config"]).encoder)
     stack.callback(encoder.close)
     return RecomputingPolicies(encoder, source, rebuilt)
-
-
-def _say_recomputed(policies: Policies | RecomputingPolicies) -> None:
-    print(
-        f"recomputed {policies.decisions} decisions: largest logit difference {policies.largest:.3g}, "
-        f"{policies.flipped} choices would be others"
-    )
 
 
 def _place(record: Record | None) -> str:

@@ -249,10 +249,17 @@ class Method(Protocol):
         replicates: how many test replicates it needs at most (1 where nothing is random); None = as many as set.
     """
 
-    name: str
-    variant: str
-    backbone: str
-    replicates: int | None
+    @property
+    def name(self) -> str: ...  # noqa: D102 - above
+
+    @property
+    def variant(self) -> str: ...  # noqa: D102 - above
+
+    @property
+    def backbone(self) -> str: ...  # noqa: D102 - above
+
+    @property
+    def replicates(self) -> int | None: ...  # noqa: D102 - above
 
     async def solve(self, item: Item, client: Client, context: Context) -> Episode:
         """One episode on `item`."""

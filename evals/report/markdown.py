@@ -34,8 +34,8 @@ def write_report(
         summary: as `build_summary` made it.
         generations: the trainer's generations, see `training_png`; none where nothing was trained.
         uses: one (variant, agent, role) per choice of a policy in a test episode.
-        manifest: of the run; read here: `agents` (`name, model, style, active_params`), `seeds, machine, git` and
-            `weights` (objects with `name, licence, sha256, source`). Each may be missing.
+        manifest: of the run; read here: `folder, seeds, machine, git`, `agents` (`name, model, style, active_params`)
+            and `weights` (objects with `name, licence, sha256, source`). Each may be missing.
 
     Returns:
         The path of `report.md`.
@@ -57,11 +57,11 @@ def write_report(
             write_atomic(folder / f"{name}.png", png)
     shown = {name for name, png in pictures.items() if png is not None}
     path = run_dir / "report.md"
-    write_atomic(path, report_text(summary, manifest, shown, run_dir).encode())
+    write_atomic(path, report_text(summary, manifest, shown).encode())
     return path
 
 
-def report_text(summary: Mapping[str, Any], manifest: Mapping[str, Any], pictures: Iterable[str], run_dir: Path) -> str:
+def report_text(summary: Mapping[str, Any], manifest: Mapping[str, Any], pictures: Iterable[str]) -> str:
     """The report; `pictures` names those of `accuracy_cost, training, use` that were drawn."""
     shown = frozenset(pictures)
     blocks = [
@@ -78,7 +78,7 @@ def report_text(summary: Mapping[str, Any], manifest: Mapping[str, Any], picture
         *_models(manifest),
         "## Replay",
         "This rebuilds records, tables and report from the run's ledger, without asking a model:",
-        fenced(f"python -m trinity.replay {shlex.quote(str(run_dir))}"),
+        fenced(f"python -m trinity.replay {shlex.quote(manifest.get('folder') or 'RUN')}"),
     ]
     return "\n\n".join(blocks) + "\n"
 

@@ -77,7 +77,7 @@ class TestOracle:
         """An item is right where any agent was right, and its call is that agent's."""
         arena = make_arena(tmp_path)
         records = await played(arena, single=Single(), oracle=Oracle())
-        best = {}
+        best: dict[str, float] = {}
         for row in of(records, "single"):
             best[row.item_id] = max(best.get(row.item_id, 0.0), row.score or 0.0)
         assert {row.item_id: row.score for row in of(records, "oracle")} == best

@@ -14,7 +14,10 @@ from trinity.types import ROLES
 class Head(Protocol):
     """Logits from a state; `size` is the length of theta."""
 
-    size: int
+    @property
+    def size(self) -> int:
+        """Length of theta."""
+        ...
 
     def logits(self, theta: NDArray[np.float64], state: NDArray[np.float32]) -> NDArray[np.float64]:
         """Shape (n_agents + 3,): agents first, then thinker, worker, verifier."""

@@ -33,7 +33,10 @@ class Choice(NamedTuple):
 class Policy(Protocol):
     """Transcript -> a choice of agent and role. `name` tells its decisions apart in the ledger."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """As in the ledger."""
+        ...
 
     async def choose(self, chunks: tuple[str, ...], turn: int, context: Context) -> Choice:
         """The choice at `turn` (from 0) after the transcript `chunks` (question, then one chunk a turn)."""

@@ -97,13 +97,13 @@ def test_failures_are_counted(make_record: MakeRecord) -> None:
         for place, status in enumerate(statuses)
     ]
     found = build_summary(records, manifest={}, choices={}, effort={}, totals={})
-    assert "| single small | 8 | 1 | 2 | 1 | 3 | 1 | 8 |" in report_text(found, {}, [], Path("run"))
+    assert "| single small | 8 | 1 | 2 | 1 | 3 | 1 | 8 |" in report_text(found, {}, [])
 
 
 def test_models_and_licences_are_listed(summary: dict[str, Any], manifest: dict[str, Any]) -> None:
     """Weights stand with licence and hash; an unknown licence is called unknown."""
     weights = [{"name": "w1", "licence": "Apache-2.0", "sha256": "ab12", "source": "hub"}, {"name": "w2"}]
-    text = report_text(summary, {**manifest, "weights": weights}, [], Path("run"))
+    text = report_text(summary, {**manifest, "weights": weights}, [])
     assert "| w1 | Apache-2.0 | hub | ab12 |" in text
     assert "| w2 | unknown | unknown | unknown |" in text
     assert "| large | m-large | 1,500,000,000 |" in text
@@ -112,7 +112,7 @@ def test_models_and_licences_are_listed(summary: dict[str, Any], manifest: dict[
 def test_an_empty_summary_gives_a_report() -> None:
     """A run that was stopped before its first test record still has a report."""
     empty = build_summary([], manifest={}, choices={}, effort={}, totals={})
-    assert "Test items per task: none" in report_text(empty, {}, [], Path("run"))
+    assert "Test items per task: none" in report_text(empty, {}, [])
 
 
 def test_hostile_names_break_nothing(tmp_path: Path, make_record: MakeRecord) -> None:
