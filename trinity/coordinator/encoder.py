@@ -23,6 +23,7 @@ from trinity.canonical import canonical_json, digest, sha256
 from trinity.coordinator import gguf
 from trinity.coordinator.gguf import Dtype
 from trinity.errors import ConfigError, WeightsError
+from trinity.llm.weights import Weights, cache_dir
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,7 +104,7 @@ class Backbone:
         if path.is_dir():
             listing = {file.name: gguf.file_sha256(file) for file in sorted(path.iterdir()) if file.is_file()}
             return cls._load(str(path), f"folder:{digest(listing)[:16]}", dtype, local_files_only=True)
-        folder = gguf.converted(path, conversions or _default_conversions(), dtype)
+        folder = gguf.converted(path, conversions or _conversions(), dtype)
         identity = f"gguf:{gguf.source_sha256(folder)[:16]}"
         return cls._load(str(folder), identity, dtype, local_files_only=True)
 
@@ -441,17 +442,16 @@ def from_registry(
     weights: str,
     *,
     dtype: Dtype = "float32",
-    locate: Callable[[str], Path] | None = None,
-    conversions: Path | None = None,
+    store: Weights | None = None,
     **options: Any,
 ) -> TransformersEncoder:
-    """Encoder over registered weights; `locate` maps their name to a file, `options` are TransformersEncoder's.
+    """Encoder over weights that `store` locates by name (None: the user's cache); `options` are TransformersEncoder's.
 
     Raises:
         WeightsError: the weights are missing or damaged.
     """
-    path = (locate or _registry())(weights)
-    return TransformersEncoder(Backbone.from_path(path, dtype, conversions), **options)
+    store = store or Weights()
+    return TransformersEncoder(Backbone.from_path(store.locate(weights), dtype, _conversions(store.cache)), **options)
 
 
 def from_path(path: str | Path, *, dtype: Dtype = "float32", **options: Any) -> TransformersEncoder:
@@ -466,16 +466,9 @@ def from_hub(
     return TransformersEncoder(Backbone.from_hub(hub_id, revision, dtype), **options)
 
 
-def _registry() -> Callable[[str], Path]:
-    from trinity.llm.weights import locate
-
-    return locate
-
-
-def _default_conversions() -> Path:
-    from trinity.llm.weights import cache_dir
-
-    return cache_dir().parent / "encoders"
+def _conversions(cache: str | None = None) -> Path:
+    """Where converted weights are kept: in the folder for weights, wherever that is."""
+    return (cache_dir() if cache is None else Path(cache).expanduser()) / "encoders"
 
 
 def _require_attention(backbone: Backbone) -> None:

@@ -37,6 +37,7 @@ CASES = Path(__file__).resolve().parents[4] / "shared" / "cases" / "grader_cases
         ("Answer: Option B", "B"),
         ("Answer: <B>", "B"),
         ("Answer:\nB", "B"),
+        ("Answer: B\nAnswer: <letter>", "B"),
         ("Answer: A", "A"),
         ("Answer: A) a hammer", "A"),
         ("Answer: A because a hammer is heavy", "A"),

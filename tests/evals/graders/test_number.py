@@ -58,6 +58,7 @@ CASES = Path(__file__).resolve().parents[4] / "shared" / "cases" / "grader_cases
         ("Answer: 5 m\u00b2", "5"),
         ("Answer:\n\n12", "12"),
         ("Answer: <number>\nAnswer: 8", "8"),
+        ("8 Answer: <number>", "8"),
         ("Answer: 3\nNo, I forgot one.\nAnswer: 4", "4"),
         ("3 * 4 = 12\n\\boxed{12}\nThat was 3 boxes of 4.", "12"),
         ("So the answer is 12 and not 13 for sure", None),

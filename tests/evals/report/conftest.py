@@ -51,6 +51,7 @@ _BASE = Record(
 
 MANIFEST: dict[str, Any] = {
     "run_id": "run-1",
+    "folder": "outputs/quickstart/1",
     "experiment": "quickstart",
     "seeds": {"seed": 0, "data.seed": 1},
     "agents": [

@@ -49,7 +49,7 @@ def test_report_has_every_section(folder: Path) -> None:
     ]  # fmt: skip
     assert "- episodes: 96" in text
     assert "  - sums:\n    - n: 3" in text
-    assert f"python -m trinity.replay {folder}" in text
+    assert "python -m trinity.replay outputs/quickstart/1" in text
     assert "data.seed 1" in text
 
 
