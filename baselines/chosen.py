@@ -16,7 +16,8 @@ from trinity.types import Agent, Client, Episode, Item, Record
 
 async def validated(arena: Arena) -> dict[str, list[Record]]:
     """Agent name -> its validation records, in pool order."""
-    return {agent.name: await arena.validate(SingleAgent(agent)) for agent in arena.agents}
+    records = await arena.validate(*(SingleAgent(agent) for agent in arena.agents))
+    return {agent.name: rows for agent, rows in zip(arena.agents, records, strict=True)}
 
 
 def best_agent(arena: Arena, records: Mapping[str, Sequence[Record]]) -> Agent:

@@ -12,11 +12,15 @@ from trinity.coordinator.protocol import Coordinator
 class RandomChoice(Contender):
     """Random agent and role, `max_turns` as the coordinator's."""
 
-    def __init__(self, max_turns: int) -> None:
-        """Keep K."""
-        self._max_turns = max_turns
+    def __init__(self, max_turns: int, replicates: int | None = None) -> None:
+        """`max_turns` is K; at most `replicates` test replicates (None: as many as set)."""
+        self._max_turns, self._replicates = max_turns, replicates
 
     async def prepare(self, arena: Arena) -> Sequence[Coordinator]:
         """One method; nothing is learnt."""
         policy = RandomPolicy("random", [agent.name for agent in arena.agents])
-        return [Coordinator(policy, arena.agents, self._max_turns, name="random", backbone=arena.pool)]
+        return [
+            Coordinator(
+                policy, arena.agents, self._max_turns, name="random", backbone=arena.pool, replicates=self._replicates
+            )
+        ]

@@ -117,7 +117,7 @@ class CostMatchedVote(Contender):
             return ()
         agent = self._sampled(best_agent(arena, await validated(arena)))
         axis = cost_axis(arena.agents)
-        records = await arena.validate(SingleAgent(agent, name="vote_sample"))
+        (records,) = await arena.validate(SingleAgent(agent, name="vote_sample"))
         costs = {task: mean_cost(_of(records, task), axis) for task in arena.tasks}
         samples = {task: self._number(costs[task], target["cost_val"][task]) for task in arena.tasks}
         arena.choices["vote"] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,19 +68,20 @@ class Arena:
             for task, item in self.items(split):
                 yield Play(method, task, item, Replicate(phase, index))
 
-    async def validate(self, method: Method, *, phase: Phase = "val", replicates: int = 1) -> list[Record]:
-        """Records of `method` on the validation items, in item order (phase `val`, or `reeval` for fresh noise)."""
-        plays = list(self.plays(method, phase, "val", replicates))
-        return await self.collect(f"{method.name} {method.variant} on validation", plays)
+    async def validate(self, *methods: Method, phase: Phase = "val", replicates: int = 1) -> list[list[Record]]:
+        """Records of each method on the validation items, in item order (phase `val`, or `reeval` for fresh noise)."""
+        plays = list(interleaved(*(self.plays(method, phase, "val", replicates) for method in methods)))
+        records = await self.collect(f"{_named(methods)} on validation", plays)
+        return [
+            [record for play, record in zip(plays, records, strict=True) if play.method is method] for method in methods
+        ]
 
-    async def test(self, method: Method) -> None:
-        """Play the test items; the records are in the ledger."""
-        replicates = min(method.replicates or self.replicates, self.replicates)
-        n_items = sum(1 for _ in self.items("test"))
-        self.progress.stage(f"{method.name} {method.variant} on test", n_items * replicates)
-        await self.player.play_all(
-            self.plays(method, "test", "test", replicates), lambda _, row: self.progress.step(row)
-        )
+    async def test(self, *methods: Method) -> None:
+        """Play the test items with all methods at once; the records are in the ledger."""
+        times = [min(method.replicates or self.replicates, self.replicates) for method in methods]
+        self.progress.stage(f"{_named(methods)} on test", sum(1 for _ in self.items("test")) * sum(times))
+        sources = [self.plays(method, "test", "test", n) for method, n in zip(methods, times, strict=True)]
+        await self.player.play_all(interleaved(*sources), lambda _, record: self.progress.step(record))
 
     async def collect(self, stage: str, plays: Sequence[Play]) -> list[Record]:
         """Play all; records in the order of `plays`."""
@@ -92,6 +94,22 @@ class Arena:
 
         await self.player.play_all(plays, keep)
         return [records[id(play)] for play in plays]
+
+
+def interleaved(*sources: Iterator[Play]) -> Iterator[Play]:
+    """One play of each source in turn, so that agents on different endpoints work at the same time."""
+    waiting = deque(sources)
+    while waiting:
+        source = waiting.popleft()
+        for play in source:
+            yield play
+            waiting.append(source)
+            break
+
+
+def _named(methods: Sequence[Method]) -> str:
+    """Method names with their variants, for a stage."""
+    return ", ".join(f"{method.name} {method.variant}".rstrip() for method in methods)
 
 
 class Contender(ABC):

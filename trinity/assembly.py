@@ -132,6 +132,11 @@ def new_manifest(
             {"name": name, "chance": task.chance, "licence": task.licence, "redistribute": task.redistribute}
             for name, task in tasks.items()
         ],
+        "weights": [
+            {"name": engine["weights"], "licence": engine["licence"], "sha256": engine["weights_sha256"]}
+            for engine in pool["endpoints"].values()
+            if "weights" in engine
+        ],
         "encoder": None,
         "finished": False,
     }

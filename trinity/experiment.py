@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
+from rich.console import Console
 
 from trinity.arena import Arena
 from trinity.assembly import all_items, build_contenders, build_tasks, checked_items, new_manifest, phase_seeds
@@ -28,6 +29,9 @@ from trinity.resume import saved_run
 from trinity.runs.ledger import Ledger
 from trinity.runs.manifest import add_wall_time, append_change, read_manifest, write_manifest
 from trinity.types import Task
+
+PLAIN_WIDTH = 140
+"""Columns of a table that goes into a file or a pipe."""
 
 
 def run(cfg: DictConfig) -> int:
@@ -146,7 +150,8 @@ class _Run:
                 from evals.report.table import agents_table
 
                 totals = arena.player.ledger.totals()
-                self._print(agents_table(summarise(arena, manifest, totals)))
+                console = _console()
+                console.print(agents_table(summarise(arena, manifest, totals)))
 
         return tested
 
@@ -159,11 +164,13 @@ class _Run:
         summary = summarise(arena, manifest, arena.player.ledger.totals())
         publish(self.folder, arena, manifest, summary)
         write_manifest(path, {**manifest, "finished": True})
-        self._print(summary_table(summary))
+        console = _console()
+        console.print(summary_table(summary, width=console.width))
         self.progress.say(f"report: {self.folder / 'report.md'}")
 
-    @staticmethod
-    def _print(table: Any) -> None:
-        from rich.console import Console
 
-        Console(file=sys.stdout).print(table)
+def _console() -> Console:
+    """Where tables go: as wide as the terminal, or as a file can bear."""
+    console = Console(file=sys.stdout)
+    console.width = console.width if console.is_terminal else PLAIN_WIDTH
+    return console

@@ -22,8 +22,8 @@ async def contest(arena: Arena, contenders: Mapping[str, Contender], tested: Cal
     """
     for name, contender in contenders.items():
         arena.ready[name] = await contender.prepare(arena)
-        for method in arena.ready[name]:
-            await arena.test(method)
+        if arena.ready[name]:
+            await arena.test(*arena.ready[name])
         for record in contender.derive(arena):
             arena.player.ledger.add_record(record)
         tested(name)

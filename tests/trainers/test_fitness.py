@@ -66,7 +66,7 @@ class TestReward:
         """The weight multiplies the cost on the named axis; without a weight costs need not be known."""
         arena = make_arena(tmp_path)
         with arena.player.ledger:
-            record = next(iter(await arena.validate(SingleAgent(AGENTS[0]))))
+            ((record, *_),) = await arena.validate(SingleAgent(AGENTS[0]))
         known = replace(record, score=1.0, gflop=40.0, cost_usd=None)
         assert reward(known, 0.01, "gflop") == pytest.approx(0.6)
         assert reward(known, 0.0, "usd") == 1.0

@@ -168,6 +168,11 @@ class Weights:
         return Identity(_file_sha256(path, cache), sha256(chat_template(path)))
 
 
+def licence(name: str) -> str:
+    """Licence of registered weights, else that it is the user's to know."""
+    return MODELS[name].licence if name in MODELS else "unknown: a file of the user's"
+
+
 def cache_dir() -> Path:
     """Where weights are kept: `$TRINITY_CACHE/weights`, else `trinity-suite/weights` in the platform's cache folder."""
     root = os.environ.get("TRINITY_CACHE")

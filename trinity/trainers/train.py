@@ -136,7 +136,7 @@ class Training:
         if generation % self.validate_every and generation != self.generations:
             return None
         theta = optimiser.favourite
-        records = await arena.validate(problem.make(theta, favourite(generation), True))  # noqa: FBT003 - as above
+        (records,) = await arena.validate(problem.make(theta, favourite(generation), True))  # noqa: FBT003 - as above
         finalists.offer(self._fitness_of_graded(records, arena), generation, theta)
         return records
 
@@ -149,7 +149,7 @@ class Training:
         replayed: list[tuple[float, list[Record]]] = []
         for generation, theta in zip(finalists.generations, finalists.thetas, strict=True):
             method = problem.make(theta, favourite(generation), True)  # noqa: FBT003 - as above
-            records = await arena.validate(method, phase="reeval", replicates=self.reeval_replicates)
+            (records,) = await arena.validate(method, phase="reeval", replicates=self.reeval_replicates)
             replayed.append((self._fitness_of_graded(records, arena), records))
         best = max(range(len(replayed)), key=lambda place: replayed[place][0])
         records, axis = replayed[best][1], cost_axis(arena.agents)

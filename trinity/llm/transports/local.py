@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from trinity.errors import ConfigError, EndpointError
 from trinity.llm.transports.base import Reply, Request, TransportError
-from trinity.llm.weights import Identity, Weights
+from trinity.llm.weights import Identity, Weights, licence
 from trinity.types import PoolKind
 
 if TYPE_CHECKING:
@@ -106,6 +106,7 @@ class LocalServer:
             "engine_version": engine_version(),
             "weights": self._weights,
             "weights_sha256": self._hashes.sha256,
+            "licence": licence(self._weights),
             "chat_template_sha256": self._hashes.template_sha256,
             "threads": self._threads,
             "slots": self._slots,
