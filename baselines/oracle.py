@@ -15,8 +15,9 @@ class Oracle(Contender):
     """Derived from the `single` rows: highest score per item and replicate, the cheapest of equals."""
 
     async def prepare(self, arena: Arena) -> Sequence[Method]:
-        """Nothing to play."""
-        del arena
+        """Nothing to play; a note where there is nothing to derive from."""
+        if "single" not in arena.ready:
+            arena.notes.append("oracle: n/a, it is derived from the method single, which must stand before it")
         return ()
 
     def derive(self, arena: Arena) -> Iterator[Record]:

@@ -18,7 +18,7 @@ class RandomChoice(Contender):
 
     async def prepare(self, arena: Arena) -> Sequence[Coordinator]:
         """One method; nothing is learnt."""
-        policy = RandomPolicy("random", [agent.name for agent in arena.agents])
+        policy = RandomPolicy("random", [agent.name for agent in arena.agents], arena.player.ledger)
         return [
             Coordinator(
                 policy, arena.agents, self._max_turns, name="random", backbone=arena.pool, replicates=self._replicates

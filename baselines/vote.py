@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Any
@@ -51,7 +51,7 @@ class Vote:
         asked = [
             client.complete(self.agent, alone(self.agent, opening), context) for _ in range(self.samples[item.task])
         ]
-        completions = await asyncio.gather(*asked)
+        completions = await all_answered(asked)
         if context.task.comparable or len(completions) == 1:
             winner = majority(item, completions, context)
         else:
@@ -71,6 +71,19 @@ class Vote:
         ask: Message = {"role": last["role"], "content": f"{last['content']}{listed}\n\n{_selector()}"}
         verdict = await client.complete(replace(self.agent, style=""), [*earlier, ask], context)
         return completions[order[read_pick(verdict.text, len(order))]]
+
+
+async def all_answered(asked: Sequence[Awaitable[Completion]]) -> list[Completion]:
+    """Every answer, or the first failure in order once all have ended: the bill does not depend on timing.
+
+    Raises:
+        CallError: one of them failed.
+    """
+    ended = await asyncio.gather(*asked, return_exceptions=True)
+    for outcome in ended:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return [outcome for outcome in ended if not isinstance(outcome, BaseException)]
 
 
 def majority(item: Item, completions: Sequence[Completion], context: Context) -> Completion:
@@ -103,6 +116,8 @@ class CostMatchedVote(Contender):
         Raises:
             ConfigError: the temperature is too low for samples to differ.
         """
+        if most < 1:
+            raise ConfigError(f"method vote: most={most}: at least one sample is needed")
         if temperature < LEAST_TEMPERATURE:
             raise ConfigError(
                 f"method vote: temperature={temperature} is below {LEAST_TEMPERATURE}: equal samples cannot vote"
@@ -119,7 +134,13 @@ class CostMatchedVote(Contender):
         axis = cost_axis(arena.agents)
         (records,) = await arena.validate(SingleAgent(agent, name="vote_sample"))
         costs = {task: mean_cost(_of(records, task), axis) for task in arena.tasks}
-        samples = {task: self._number(costs[task], target["cost_val"][task]) for task in arena.tasks}
+        unknown = [task for task in arena.tasks if not costs[task] or target["cost_val"][task] is None]
+        if unknown:
+            arena.notes.append(f"vote: n/a, no cost in {axis} is known on {', '.join(unknown)}, so none can be matched")
+            return ()
+        samples = {
+            task: await self._number(arena, agent, task, costs[task], target["cost_val"][task]) for task in arena.tasks
+        }
         arena.choices["vote"] = {
             task: {
                 "agent": agent.name,
@@ -137,10 +158,18 @@ class CostMatchedVote(Contender):
         sampling = {**agent.sampling, "temperature": max(self._temperature, agent.sampling.get("temperature", 0.0))}
         return replace(agent, name=f"{agent.name}@T={sampling['temperature']}", sampling=sampling, deterministic=False)
 
-    def _number(self, sample: float | None, target: float | None) -> int:
-        if not sample or target is None:
-            return 1
-        return min(self._most, max(1, int(target / sample + 1e-9)))
+    async def _number(self, arena: Arena, agent: Agent, task: str, sample: float | None, target: float) -> int:
+        """The largest n within the target; where a selection is billed on top, n is lowered until both fit."""
+        n = min(self._most, max(1, int(target / (sample or target) + 1e-9)))
+        axis = cost_axis(arena.agents)
+        while n > 1 and not arena.tasks[task].comparable:
+            vote = Vote(agent, dict.fromkeys(arena.tasks, n), None, name=f"vote_{n}")
+            plays = [play for play in arena.plays(vote, "val", "val", 1) if play.item.task == task]
+            whole = mean_cost(await arena.graded(f"vote with {n} samples on {task}", plays), axis)
+            if whole is not None and whole <= target:
+                break
+            n -= 1
+        return n
 
 
 def _dearer(sample: float | None, target: float | None) -> bool | None:

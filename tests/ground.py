@@ -59,4 +59,15 @@ def make_arena(
     seeds: dict[Phase, int] = {"train": seed, "val": seed, "reeval": seed, "test": 0}
     player = Player(client, ledger, stamp, seeds, concurrency)
     policies = LivePolicies(lambda: HashedEncoder(64), ledger)
-    return Arena(agents, tasks, player, Silence(), seed, 3, "team", policies, folder, client.counts)
+    return Arena(
+        agents=agents,
+        tasks=tasks,
+        player=player,
+        progress=Silence(),
+        seed=seed,
+        replicates=3,
+        pool="team",
+        policies=policies,
+        folder=folder,
+        counts=client.counts,
+    )

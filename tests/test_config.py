@@ -12,7 +12,7 @@ import pytest
 from omegaconf import DictConfig, OmegaConf
 
 from trinity import config
-from trinity.config import build, check, did_you_mean, dotted_keys, find_configs, group_options, schema_keys
+from trinity.config import build, check, dotted_keys, find_configs, group_options, schema_keys, weight_sources
 from trinity.errors import ConfigError, DataError
 
 CONF = Path(__file__).parents[1] / "conf"
@@ -96,24 +96,6 @@ def test_missing_configs_are_an_error(tmp_path: Path, monkeypatch: pytest.Monkey
         find_configs()
 
 
-@pytest.mark.parametrize(
-    ("word", "choices", "end"),
-    [
-        ("lokal", ["local", "scripted"], "did you mean 'local'?"),
-        ("sede", ["seed", "data.seed", "store"], "did you mean 'seed'?"),
-        ("n_train", ["data.n_train", "name", "data.n_val"], "did you mean 'data.n_train'?"),
-        ("trainer.popsze", ["trainer.noise", "trainer.optimiser.popsize"], "did you mean 'trainer.optimiser.popsize'?"),
-        ("exp", ["experiment", "pool"], "did you mean 'experiment'?"),
-        ("zzz", ["b", "a"], "choose from: a, b"),
-        ("zzz", [], "there is none to choose from"),
-        ("zzz", list("abcdefghijklmnopqrst"), "choose from: " + ", ".join("abcdefghijklmnop") + " and 4 more"),
-    ],
-)
-def test_did_you_mean(word: str, choices: list[str], end: str) -> None:
-    """The nearest name is found, also at another level; with nothing near the choices are listed."""
-    assert did_you_mean(word, choices) == end
-
-
 def test_group_options() -> None:
     """The options of a group are its files, those of '' the groups."""
     assert "sep_cma_es" in group_options("trainer")
@@ -136,8 +118,10 @@ def test_dotted_keys_do_not_resolve() -> None:
         ("concurrency=0", "concurrency=0"),
         ("name=a/b", "name=a/b: names a folder"),
         ("name=..", r"name=\.\.: names a folder"),
-        ("weights.sources=[]", "weights.sources is empty"),
-        ("weights.sources=[hubb]", "unknown source 'hubb'; did you mean 'hub'"),
+        ("weights.sources=[hubb]", "weights.sources: there is no 'hubb'; choose from: path, hub, pypi"),
+        ("weights.sources=hub pypy", "weights.sources: there is no 'pypy'"),
+        ("weights.sources=null", "weights.sources is None; give a list"),
+        ("weights.sources=3", "weights.sources is 3; give a list"),
         ("task=[]", r"tasks is empty; choose with task=NAME from: .*word_problems"),
         ("~pool", "pool is empty"),
         ("+sede=1", "there is no key 'sede'; did you mean 'seed'"),
@@ -208,3 +192,25 @@ def test_build_lets_own_errors_through(keys: dict[str, Any]) -> None:
     """The suite's errors keep their class and text, also from a nested node."""
     with pytest.raises(DataError, match=r"^size 0 is gone$"):
         build(node(**keys))
+
+
+@pytest.mark.parametrize("override", ["weights.sources=", "weights.sources=[]", "weights.sources=''"])
+def test_all_sources_of_weights_can_be_left_out(override: str, compose_config: Any) -> None:
+    """Each way to write no source at all is a valid configuration, which allows the cache alone."""
+    cfg = compose_config(override)
+    check(cfg)
+    assert weight_sources(cfg.weights.sources) == ()
+
+
+@pytest.mark.parametrize("override", ["weights.sources=[pypi,path]", "weights.sources='pypi, path'"])
+def test_sources_of_weights_keep_their_order(override: str, compose_config: Any) -> None:
+    """A list and a text name the sources in the order in which they are asked."""
+    assert weight_sources(compose_config(override).weights.sources) == ("pypi", "path")
+
+
+def test_a_file_of_weights_is_named_as_the_config_says(compose_config: Any) -> None:
+    """The override in the comment of conf/config.yaml composes to one file for one model."""
+    (override,) = re.findall(r"'(\+weights\.paths=.*)'", (CONF / "config.yaml").read_text("utf-8"))
+    cfg = compose_config(override)
+    check(cfg)
+    assert cfg.weights.paths == {"smollm2-135m-instruct": "/models/x.gguf"}

@@ -11,8 +11,8 @@ import pytest
 from baselines.single import SingleAgent
 from tests.ground import AGENTS, make_arena, skill_tasks
 from trinity.arena import Arena, mean_cost, mean_score
-from trinity.episodes import Play, judge
-from trinity.errors import EndpointError, GraderError
+from trinity.episodes import SPLIT_OF, Play, Player, judge
+from trinity.errors import EndpointError, GraderError, UngradedError
 from trinity.llm.transports.base import Reply, Request, TransportError
 from trinity.llm.transports.scripted import ScriptedTransport
 from trinity.testing import SkillTask
@@ -70,6 +70,16 @@ class TestPlayer:
             fails[0] = False
             assert (await arena.player.play(a_play(arena))).status == "correct"
 
+    async def test_replay_keeps_failures(self, tmp_path: Path) -> None:
+        """An episode that failed then stays failed when it is replayed, though its calls were answered later."""
+        down = make_arena(tmp_path / "a", transport=ScriptedTransport(lambda _: TransportError("server", "down")))
+        up = make_arena(tmp_path / "b")
+        with down.player.ledger as source, up.player.ledger as rebuilt:
+            failed = await down.player.play(a_play(down))
+            player = Player(up.player.client, rebuilt, up.player.stamp, dict.fromkeys(SPLIT_OF, 0), 1, replayed=source)
+            assert await player.play(a_play(up)) == failed
+            assert next(rebuilt.records()) == failed
+
     async def test_graded_is_not_played_again(self, tmp_path: Path) -> None:
         """A graded record is taken from the ledger."""
         transport = ScriptedTransport(lambda _: Reply("Answer: 0", "", "stop", Usage(3, 1)))
@@ -91,6 +101,27 @@ class TestPlayer:
             record = await arena.player.play(a_play(arena))
             assert (record.status, record.score) == ("error", None)
             assert record.n_calls == 1
+
+    async def test_grader_mistakes_are_errors(self, tmp_path: Path) -> None:
+        """Whatever a grader raises, and a score out of [0, 1], is the grader's error and not the run's end."""
+
+        class Odd(SkillTask):
+            async def grade(self, item: Item, episode: Episode, judge: object) -> Grade:
+                if item.item_id.endswith("0"):
+                    raise KeyError("oops")
+                return Grade(2.0, "x")
+
+        arena = make_arena(tmp_path, tasks={"sums": Odd("sums", n_test=2)})
+        with arena.player.ledger:
+            await arena.test(SingleAgent(AGENTS[0]))
+            assert [row.status for row in arena.player.ledger.records()] == ["error", "error"]
+
+    async def test_validation_wants_grades(self, tmp_path: Path) -> None:
+        """Nothing is chosen on holes: an episode that fails twice on validation stops the run."""
+        transport = ScriptedTransport(lambda _: TransportError("server", "down"))
+        arena = make_arena(tmp_path, transport=transport)
+        with arena.player.ledger, pytest.raises(UngradedError, match="24 of 24 episodes"):
+            await arena.validate(SingleAgent(AGENTS[0]))
 
     async def test_bill_is_every_call(self, tmp_path: Path) -> None:
         """Tokens, GFLOP and call ids are those of the episode's calls; an unknown price is null."""

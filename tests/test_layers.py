@@ -15,7 +15,14 @@ OURS = ("trinity", "baselines", "evals")
 # Lowest first: a module imports from its own layer and from those before it. What is not named here are the commands
 # and what they are put together from: the top, which may import everything.
 LAYERS = (
-    ("trinity.__version__", "trinity.types", "trinity.errors", "trinity.canonical", "trinity.context"),
+    (
+        "trinity.__version__",
+        "trinity.types",
+        "trinity.errors",
+        "trinity.canonical",
+        "trinity.context",
+        "trinity.naming",
+    ),
     ("trinity.config", "trinity.cli", "trinity.splits", "trinity.progress"),
     ("trinity.runs",),
     ("trinity.llm",),

@@ -26,7 +26,14 @@ def rows(run: Path) -> list[dict[str, Any]]:
 
 def theta(run: Path) -> bytes:
     """The trained parameters."""
-    return load_policy(run / "checkpoint" / "best.safetensors")[0].tobytes()
+    return load_policy(run / "checkpoint" / "coordinator" / "best.safetensors")[0].tobytes()
+
+
+def paid(run: Path) -> int:
+    """Calls that the run bought."""
+    totals = json.loads((run / "summary.json").read_bytes())["totals"]
+    assert isinstance(totals["paid_calls"], int)
+    return totals["paid_calls"]
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +89,7 @@ class TestRun:
         again = only_run(tmp_path)
         assert rows(again) == rows(finished)
         assert theta(again) == theta(finished)
-        assert json.loads((again / "summary.json").read_bytes())["totals"]["paid_calls"] == 0
+        assert paid(again) == 0
 
     def test_independent_run_is_equal(self, finished: Path, tmp_path: Path) -> None:
         """A run with its own store and one episode at a time gives equal records and theta."""
@@ -106,8 +113,30 @@ class TestResume:
         assert done.returncode == 0, done.stderr
         assert rows(run) == rows(finished)
         assert theta(run) == theta(finished)
+        assert paid(run) == paid(finished)
         manifest = json.loads((run / "manifest.json").read_bytes())
         assert "resumed" in manifest["changes"][0]["note"]
+
+    def test_store_is_gone(self, finished: Path, tmp_path: Path) -> None:
+        """A run goes on with its own answers when the shared store is lost: no answered call is bought again."""
+        process = started("trinity.run", *TINY, LATE, cwd=tmp_path)
+        run = _when(tmp_path, 60)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        for file in (tmp_path / "outputs").glob("store.sqlite*"):
+            file.unlink()
+        done = command("trinity.run", f"resume={run}", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert (rows(run), paid(run)) == (rows(finished), paid(finished))
+
+    def test_changed_surroundings(self, copy: Path, tmp_path: Path) -> None:
+        """A run whose prompts, data, graders or agents are others today is not mixed with today's."""
+        manifest = json.loads((copy / "manifest.json").read_bytes())
+        manifest["prompts"]["trinity.coordinator/worker.txt"] = "0" * 64
+        (copy / "manifest.json").write_text(json.dumps({**manifest, "finished": False}))
+        done = command("trinity.run", f"resume={copy}", cwd=tmp_path)
+        assert done.returncode == 2
+        assert "prompt file trinity.coordinator/worker.txt has changed" in done.stderr
 
     def test_saved_config_rules(self, copy: Path, tmp_path: Path) -> None:
         """A resumed run takes its own configuration; another one on the command line is refused, naming the key."""
@@ -176,6 +205,12 @@ class TestReplay:
         (copy / "summary.json").write_text(json.dumps(summary))
         done = command("trinity.replay", str(copy), cwd=tmp_path)
         assert (done.returncode, done.stderr) == (1, "summary.json: rows differs\n")
+
+    def test_changed_report(self, copy: Path, tmp_path: Path) -> None:
+        """A report that was touched up is found out."""
+        (copy / "report.md").write_text((copy / "report.md").read_text().replace("report", "rapport", 1))
+        done = command("trinity.replay", str(copy), cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (1, "report.md differs\n")
 
     def test_unfinished(self, copy: Path, tmp_path: Path) -> None:
         """An unfinished run is not replayed; the line says how to go on with it."""

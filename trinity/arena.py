@@ -11,8 +11,9 @@ from typing import Any, Literal, Protocol
 
 from trinity.coordinator.policy import Policies
 from trinity.episodes import Play, Player
+from trinity.errors import UngradedError
 from trinity.llm.client import CallCounts
-from trinity.types import Agent, Item, Method, Phase, Record, Replicate, Split, Task
+from trinity.types import UNGRADED, Agent, Item, Method, Phase, Record, Replicate, Split, Task
 
 CostAxis = Literal["usd", "gflop", "weighted_tokens"]
 
@@ -69,9 +70,13 @@ class Arena:
                 yield Play(method, task, item, Replicate(phase, index))
 
     async def validate(self, *methods: Method, phase: Phase = "val", replicates: int = 1) -> list[list[Record]]:
-        """Records of each method on the validation items, in item order (phase `val`, or `reeval` for fresh noise)."""
+        """Records of each method on the validation items, in item order (phase `val`, or `reeval` for fresh noise).
+
+        Raises:
+            UngradedError: an episode failed twice; what is chosen on holes would not be what it is called.
+        """
         plays = list(interleaved(*(self.plays(method, phase, "val", replicates) for method in methods)))
-        records = await self.collect(f"{_named(methods)} on validation", plays)
+        records = await self.graded(f"{_named(methods)} on validation", plays)
         return [
             [record for play, record in zip(plays, records, strict=True) if play.method is method] for method in methods
         ]
@@ -82,6 +87,23 @@ class Arena:
         self.progress.stage(f"{_named(methods)} on test", sum(1 for _ in self.items("test")) * sum(times))
         sources = [self.plays(method, "test", "test", n) for method, n in zip(methods, times, strict=True)]
         await self.player.play_all(interleaved(*sources), lambda _, record: self.progress.step(record))
+
+    async def graded(self, stage: str, plays: Sequence[Play]) -> list[Record]:
+        """Records in the order of `plays`, all graded; what failed is asked once more.
+
+        Raises:
+            UngradedError: an episode failed again; says how many and how to go on.
+        """
+        records = await self.collect(stage, plays)
+        if any(record.status in UNGRADED for record in records):
+            records = await self.collect(f"{stage}, failed episodes again", plays)
+        failed = [record for record in records if record.status in UNGRADED]
+        if failed:
+            raise UngradedError(
+                f"{stage}: {len(failed)} of {len(records)} episodes could not be graded (first: {failed[0].task}/"
+                f"{failed[0].item_id}); mend the endpoint and go on with resume=RUN"
+            )
+        return records
 
     async def collect(self, stage: str, plays: Sequence[Play]) -> list[Record]:
         """Play all; records in the order of `plays`."""

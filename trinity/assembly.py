@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from importlib import resources
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -61,14 +62,29 @@ def all_items(tasks: Mapping[str, Task]) -> Iterator[tuple[Split, Item]]:
                 yield split, item
 
 
-def checked_items(tasks: Mapping[str, Task]) -> dict[str, dict[str, list[str]]]:
-    """Item ids by task and split, after a look at every item.
+def shown_texts(agents: Iterable[Agent]) -> Iterator[tuple[Split, Item]]:
+    """What agents are told before they answer, line by line: worked examples and profiles count as training."""
+    for agent in agents:
+        for number, line in enumerate(f"{agent.style}\n{agent.profile}".splitlines()):
+            if line.strip():
+                text = line.removeprefix("Question:")
+                yield "train", Item(f"{agent.name}-{number}", "(texts shown to agents)", text, "", "")
+
+
+def checked_items(tasks: Mapping[str, Task], agents: Iterable[Agent] = ()) -> dict[str, dict[str, list[str]]]:
+    """Item ids by task and split, after a look at every item and at what `agents` are shown.
 
     Raises:
         SplitError: two splits share an item.
+        ConfigError: a split is empty, or an item belongs to another task.
         DataError: a task's data is missing or broken.
     """
-    check_disjoint(all_items(tasks))
+    check_disjoint(chain(shown_texts(agents), all_items(tasks)))
+    for name, task in tasks.items():
+        for split in SPLITS:
+            names = {item.task for item in task.items(split)}
+            if names != {name}:
+                raise ConfigError(f"task {name}: its {split} split holds items of {', '.join(names) or 'nothing'}")
     return {
         name: {split: [item.item_id for item in task.items(split)] for split in SPLITS} for name, task in tasks.items()
     }
@@ -110,6 +126,7 @@ def new_manifest(
 ) -> dict[str, Any]:
     """The manifest of a run that starts now; `pool` is what `Pool.settings()` says."""
     resolved = cast("dict[str, Any]", OmegaConf.to_container(config, resolve=True))
+    priced = sorted({agent.price.source for agent in agents if agent.price})
     facts = RunFacts(
         config=resolved,
         pool_kind=pool["kind"],
@@ -119,11 +136,14 @@ def new_manifest(
         graders={name: task.grader for name, task in tasks.items()},
         prompts=prompt_hashes(),
         splits=splits,
+        threads={name: engine["threads"] for name, engine in pool["endpoints"].items() if "threads" in engine},
+        price_table="; ".join(priced) or None,
     )
     return {
         **build_manifest(facts),
-        "run_id": folder.name,
+        "run_id": "/".join(folder.parts[-2:]),
         "folder": str(folder),
+        "recipe": OmegaConf.to_container(config, resolve=False),
         "experiment": config.name,
         "pool": pool["name"],
         "agents": [describe(agent) for agent in agents],
@@ -137,6 +157,7 @@ def new_manifest(
             for engine in pool["endpoints"].values()
             if "weights" in engine
         ],
+        "private": any(task.redistribute != "yes" for task in tasks.values()),
         "encoder": None,
         "finished": False,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import unicodedata
 from typing import Any
 
 
@@ -21,3 +22,8 @@ def sha256(value: str | bytes) -> str:
 def digest(value: Any) -> str:
     """SHA-256 (hex) of the canonical JSON of `value`."""
     return sha256(canonical_json(value))
+
+
+def folded(text: str) -> str:
+    """`text` in the form in which two texts count as the same: NFKC, case folded, white space squeezed."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())

@@ -200,7 +200,8 @@ def _source(error: BaseException) -> str:
 
 
 def _missing_option(error: MissingConfigException) -> str:
-    from trinity.config import did_you_mean, group_options
+    from trinity.config import group_options
+    from trinity.naming import did_you_mean
 
     group, _, option = (error.missing_cfg_file or "").removesuffix(".yaml").rpartition("/")
     options = error.options or group_options(group)
@@ -212,7 +213,8 @@ def _missing_option(error: MissingConfigException) -> str:
 def _unknown_key(error: ConfigKeyError | ConfigAttributeError) -> str:
     from omegaconf import DictConfig
 
-    from trinity.config import did_you_mean, dotted_keys, group_options, schema_keys
+    from trinity.config import dotted_keys, group_options, schema_keys
+    from trinity.naming import did_you_mean
 
     key = str(error.full_key or error.key)
     parent, dot, _ = key.rpartition(".")
@@ -229,7 +231,8 @@ def _parser_said(error: OverrideParseException) -> str:
 
 
 def _near_group(text: str) -> str:
-    from trinity.config import did_you_mean, group_options
+    from trinity.config import group_options
+    from trinity.naming import did_you_mean
 
     found = re.search(r"Could not override '(\w+)'\. No match in the defaults list", text)
     groups = group_options("")

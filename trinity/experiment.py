@@ -20,12 +20,13 @@ from trinity.config import build
 from trinity.coordinator.encoder import Encoder
 from trinity.coordinator.policy import LivePolicies
 from trinity.episodes import Player, Stamp
+from trinity.errors import LedgerError
 from trinity.llm.client import Client
 from trinity.llm.pool import Pool
-from trinity.llm.store import Store
+from trinity.llm.store import OwnFirst, Store
 from trinity.pipeline import contest, publish, summarise
 from trinity.progress import ConsoleProgress
-from trinity.resume import saved_run
+from trinity.resume import changes_since, saved_run
 from trinity.runs.ledger import Ledger
 from trinity.runs.manifest import add_wall_time, append_change, read_manifest, write_manifest
 from trinity.types import Task
@@ -73,8 +74,12 @@ class _Run:
         async with AsyncExitStack() as stack:
             contenders = build_contenders(self.config)
             tasks = build_tasks(self.config)
-            pool = await self._pool(stack)
-            ledger, manifest = self._open(pool, tasks, stack)
+            pool: Pool = build(self.config.pool)
+            stack.push_async_callback(pool.close)
+            splits = checked_items(tasks, pool.agents)
+            await self._prepare(pool)
+            now = new_manifest(self.config, self.folder, pool.settings(), pool.agents, tasks, splits)
+            ledger, manifest = self._open(now, tasks, stack)
             arena = self._arena(pool, tasks, ledger, manifest, stack)
             self.progress.say(
                 f"run {self.folder} · pool {pool.name} ({pool.kind}): {', '.join(agent.name for agent in pool.agents)}"
@@ -85,32 +90,43 @@ class _Run:
                 add_wall_time(self.folder / "manifest.json", time.monotonic() - began)
             self._finish(arena)
 
-    async def _pool(self, stack: AsyncExitStack) -> Pool:
-        """The pool, its weights at hand; agents whose weights no source has are named and left out."""
-        pool: Pool = build(self.config.pool)
-        stack.push_async_callback(pool.close)
+    async def _prepare(self, pool: Pool) -> None:
+        """Have the weights at hand; agents whose weights no source has are named and left out."""
         await pool.ready()
         for name, reason in pool.missing.items():
             self.progress.say(f"without agent {name}: {reason}")
         if len(pool.agents) == 1:
             self.progress.say(f"pool {pool.name} has one agent left: nothing can be coordinated, it is measured alone")
-        return pool
 
-    def _open(self, pool: Pool, tasks: dict[str, Task], stack: AsyncExitStack) -> tuple[Ledger, dict[str, Any]]:
-        """Ledger and manifest: made, or taken up again."""
-        path = self.folder / "manifest.json"
+    def _open(
+        self, now: dict[str, Any], tasks: dict[str, Task], stack: AsyncExitStack
+    ) -> tuple[Ledger, dict[str, Any]]:
+        """Ledger and manifest: made, or taken up again if nothing that shapes results has changed."""
         if self.resumed:
-            ledger = stack.enter_context(Ledger.open(self.folder / "ledger.sqlite"))
-            again = ledger.delete_ungraded()
-            append_change(path, f"resumed; {again} ungraded episodes asked again; changed: {self.changes or 'nothing'}")
-            return ledger, read_manifest(path)
-        splits = checked_items(tasks)
-        manifest = new_manifest(self.config, self.folder, pool.settings(), pool.agents, tasks, splits)
+            return self._reopen(now, stack)
         ledger = stack.enter_context(Ledger.create(self.folder / "ledger.sqlite"))
+        if now["private"]:
+            ledger.path.chmod(0o600)
+        ledger.set_meta("private", now["private"])
         for split, item in all_items(tasks):
             ledger.add_items(split, [item])
-        write_manifest(path, manifest)
-        return ledger, manifest
+        write_manifest(self.folder / "manifest.json", now)
+        return ledger, now
+
+    def _reopen(self, now: dict[str, Any], stack: AsyncExitStack) -> tuple[Ledger, dict[str, Any]]:
+        path = self.folder / "manifest.json"
+        manifest = read_manifest(path)
+        for change in changes_since(manifest, now):
+            raise LedgerError(f"{self.folder}: {change} since the run began; take it back or start a new run")
+        ledger = stack.enter_context(Ledger.open(self.folder / "ledger.sqlite"))
+        again = ledger.delete_ungraded()
+        write_manifest(path, {**manifest, "finished": False})
+        append_change(
+            path,
+            f"resumed at commit {now['git']['commit']} with {now['packages']}; {again} ungraded episodes are asked "
+            f"again; changed: {', '.join(self.changes) or 'nothing'}",
+        )
+        return ledger, read_manifest(path)
 
     def _arena(
         self, pool: Pool, tasks: dict[str, Task], ledger: Ledger, manifest: dict[str, Any], stack: AsyncExitStack
@@ -118,22 +134,22 @@ class _Run:
         config = self.config
         store = Store.open(Path(config.store))
         stack.callback(store.close)
-        client = Client(pool, store, ledger, concurrency=config.concurrency)
+        client = Client(pool, OwnFirst(ledger.calls, store), ledger, concurrency=config.concurrency)
         stack.push_async_callback(client.close)
         stamp = Stamp(manifest["run_id"], config.name, pool.name, pool.kind, config.seed)
         player = Player(client, ledger, stamp, phase_seeds(config), config.concurrency)
         policies = LivePolicies(lambda: self._encoder(stack), ledger)
         return Arena(
-            pool.agents,
-            tasks,
-            player,
-            self.progress,
-            config.seed,
-            config.eval.replicates,
-            pool.name,
-            policies,
-            self.folder,
-            client.counts,
+            agents=pool.agents,
+            tasks=tasks,
+            player=player,
+            progress=self.progress,
+            seed=config.seed,
+            replicates=config.eval.replicates,
+            pool=pool.name,
+            policies=policies,
+            folder=self.folder,
+            counts=client.counts,
         )
 
     def _encoder(self, stack: AsyncExitStack) -> Encoder:
@@ -141,7 +157,7 @@ class _Run:
         encoder: Encoder = build(self.config.encoder)
         stack.callback(encoder.close)
         path = self.folder / "manifest.json"
-        write_manifest(path, {**read_manifest(path), "encoder": encoder.settings()})
+        write_manifest(path, {**read_manifest(path), "encoder": {**encoder.settings(), "d": encoder.d}})
         return encoder
 
     def _early_table(self, arena: Arena, manifest: dict[str, Any]) -> Callable[[str], None]:

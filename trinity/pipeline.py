@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trinity.arena import Arena, Contender
+from trinity.errors import ConfigError
 from trinity.runs.files import write_json
 from trinity.runs.ledger import Ledger, Totals
 from trinity.runs.records import write_records
@@ -20,8 +21,15 @@ async def contest(arena: Arena, contenders: Mapping[str, Contender], tested: Cal
     Raises:
         TrinityError: whatever stops the run; everything finished is in the ledger.
     """
+    rows: set[tuple[str, str]] = set()
     for name, contender in contenders.items():
         arena.ready[name] = await contender.prepare(arena)
+        for method in arena.ready[name]:
+            if (method.name, method.variant) in rows:
+                raise ConfigError(
+                    f"methods.{name}: a row {method.name} {method.variant} is there already; name it anew"
+                )
+            rows.add((method.name, method.variant))
         if arena.ready[name]:
             await arena.test(*arena.ready[name])
         for record in contender.derive(arena):

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from trinity.runs.ledger import Ledger
     from trinity.types import Record
 
+SAME_THETA = 1e-9
+"""Differences of parameters that only rounding makes."""
+
 SHOWN = 10
 """Differences that are printed; the rest is counted."""
 
@@ -43,7 +46,7 @@ def command() -> int:
     parser.add_argument("run", type=Path, metavar="RUN", help="a finished run's folder")
     parser.add_argument("--recompute", action="store_true", help="run encoder and head again and compare the logits")
     parser.add_argument("--out", type=Path, help="where the rebuilt files go (default: RUN/replay)")
-    given = parser.parse_args()
+    given = parser.parse_args([word for word in sys.argv[1:] if word.lower() != "debug=true"])
     differences = list(replay(given.run, given.out or given.run / "replay", recompute=given.recompute))
     for line in differences[:SHOWN]:
         print(line, file=sys.stderr)
@@ -88,8 +91,10 @@ def _clear(out: Path) -> None:
 
 def damage(ledger: Ledger) -> Iterator[str]:
     """A line for each stored call whose content is not what it was, with the first record that it belongs to."""
+    from trinity.llm.transports.base import CALL_ID_DIGITS
+
     for request_hash in ledger.calls.damaged():
-        call_id = request_hash[:16]
+        call_id = request_hash[:CALL_ID_DIGITS]
         users = [record for record in ledger.records() if call_id in record.call_ids]
         where = f"record {_place(users[0])} (and {len(users) - 1} more)" if users else "no record"
         yield f"call {call_id}: the stored completion was changed; it belongs to {where}"
@@ -119,9 +124,25 @@ def differences(run: Path, out: Path, rebuilt: Ledger, summary: Mapping[str, Any
     for key in sorted(stored.keys() | summary.keys()):
         if canonical_json(stored.get(key)) != canonical_json(summary.get(key)):
             yield f"summary.json: {key} differs"
-    policy = Path("checkpoint", "best.safetensors")
-    if (run / policy).exists() and (run / policy).read_bytes() != (out / policy).read_bytes():
-        yield f"{policy}: the trained parameters differ"
+    if (run / "report.md").read_bytes() != (out / "report.md").read_bytes():
+        yield "report.md differs"
+    for policy in sorted(run.glob("checkpoint/*/best.safetensors")):
+        yield from _policy_difference(policy, out / policy.relative_to(run))
+
+
+def _policy_difference(was: Path, now: Path) -> Iterator[str]:
+    """A line when trained parameters are not the stored ones; another processor may round the last bits otherwise."""
+    import numpy as np
+
+    from trinity.runs.checkpoint import load_policy
+
+    before, after = load_policy(was)[0], load_policy(now)[0]
+    if before.tobytes() == after.tobytes():
+        return
+    if before.shape == after.shape and np.allclose(before, after, rtol=0.0, atol=SAME_THETA):
+        print(f"{was}: equal but for rounding, at most {np.max(np.abs(before - after)):.3g}")
+        return
+    yield f"{was}: the trained parameters differ"
 
 
 async def _rebuild(
@@ -135,29 +156,28 @@ async def _rebuild(
     from trinity.pipeline import contest, publish, summarise
     from trinity.progress import Silence
 
-    config = node(manifest["config"])
+    config = node(manifest["recipe"])
     tasks = build_tasks(config)
     for name in tasks:
         for split in SPLITS:
             rebuilt.add_items(split, source.items(name, split))
-    agents = [agent_from(described) for described in manifest["agents"]]
     client = _client(manifest, source)
     stamp = Stamp(manifest["run_id"], config.name, manifest["pool"], manifest["pool_kind"], config.seed)
-    player = Player(client, rebuilt, stamp, phase_seeds(config), concurrency=1)
+    player = Player(client, rebuilt, stamp, phase_seeds(config), 1, replayed=source)
     with ExitStack() as stack:
         recomputing = _recomputing(manifest, source, rebuilt, stack) if recompute else None
         policies = recomputing or RecordedPolicies((manifest["encoder"] or {}).get("d", 0), source, rebuilt)
         arena = Arena(
-            agents,
-            tasks,
-            player,
-            Silence(),
-            config.seed,
-            config.eval.replicates,
-            manifest["pool"],
-            policies,
-            out,
-            client.counts,
+            agents=[agent_from(described) for described in manifest["agents"]],
+            tasks=tasks,
+            player=player,
+            progress=Silence(),
+            seed=config.seed,
+            replicates=config.eval.replicates,
+            pool=manifest["pool"],
+            policies=policies,
+            folder=out,
+            counts=client.counts,
         )
         await contest(arena, build_contenders(config), lambda _: None)
         summary = summarise(arena, manifest, source.totals())
@@ -194,7 +214,7 @@ def _recomputing(manifest: Mapping[str, Any], source: Ledger, rebuilt: Ledger, s
     from trinity.config import build
     from trinity.coordinator.policy import RecomputingPolicies
 
-    encoder = build(node(manifest["config"]).encoder)
+    encoder = build(node(manifest["recipe"]).encoder)
     stack.callback(encoder.close)
     return RecomputingPolicies(encoder, source, rebuilt)
 

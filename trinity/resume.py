@@ -1,17 +1,18 @@
-"""Where a run lives and which configuration rules it: its own folder, or that of the run it goes on with."""
+"""Taking a run up again: its folder, the configuration that rules it, and whether it is still the same run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from trinity.errors import ConfigError, LedgerError
-from trinity.runs.manifest import read_manifest
+from trinity.runs.ledger import Ledger
+from trinity.runs.manifest import read_manifest, redact_url
 
-CHANGEABLE = ("concurrency", "debug", "resume")
+CHANGEABLE = ("concurrency", "debug")
 """Keys that a resumed run may set anew: limits and what touches no result."""
 
 
@@ -19,29 +20,53 @@ def saved_run(cfg: DictConfig, overrides: list[str]) -> tuple[Path, DictConfig, 
     """Folder and configuration of the run that `cfg.resume` names, and what the command line changes in it.
 
     Raises:
-        LedgerError: there is no run in that folder, or it is finished.
+        LedgerError: there is no run in that folder, or nothing is left to do in it.
         ConfigError: the command line asks for something that the saved configuration rules.
     """
     folder = Path(cfg.resume)
     manifest = read_manifest(folder / "manifest.json")
-    if manifest["finished"]:
+    if manifest["finished"] and not _ungraded(folder):
         raise LedgerError(f"{folder}: this run is finished; look at its report.md or replay it")
-    saved = OmegaConf.create(manifest["config"])
-    changes = [word for word in overrides if word.split("=")[0].lstrip("+~") not in ("resume", "debug")]
-    if any(word.split("=")[0] not in CHANGEABLE for word in changes):
+    saved = OmegaConf.create(manifest["recipe"])
+    named = {word.split("=")[0].lstrip("+~"): word for word in overrides if not word.startswith("resume=")}
+    if named.keys() - set(CHANGEABLE):
         _refuse_difference(saved, cfg)
-    for key in CHANGEABLE:
+    for key in named.keys() & set(CHANGEABLE):
         OmegaConf.update(saved, key, OmegaConf.select(cfg, key))
-    return folder, saved, [word for word in changes if word.split("=")[0] in CHANGEABLE]
+    return folder, saved, [word for key, word in named.items() if key in CHANGEABLE]
+
+
+def changes_since(manifest: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """A sentence for everything that shapes results and is not what it was when the run began.
+
+    Both are manifests; `now` is the one that the same run would get today.
+    """
+    for part, name in (("prompts", "prompt file"), ("data", "data of task"), ("graders", "grader of task")):
+        for key in sorted(manifest[part].keys() | now[part].keys()):
+            if manifest[part].get(key) != now[part].get(key):
+                yield f"{name} {key} has changed"
+    before, after = ({agent["name"]: agent for agent in one["agents"]} for one in (manifest, now))
+    for key in sorted(before.keys() | after.keys()):
+        if before.get(key) != after.get(key):
+            yield f"agent {key} has changed or is missing"
+    for key in sorted(manifest["endpoints"].keys() & now["endpoints"].keys()):
+        if manifest["endpoints"][key]["endpoint_id"] != now["endpoints"][key]["endpoint_id"]:
+            yield f"endpoint {key} is another one"
+
+
+def _ungraded(folder: Path) -> int:
+    with Ledger.open(folder / "ledger.sqlite", read_only=True) as ledger:
+        return ledger.count_ungraded()
 
 
 def _refuse_difference(saved: DictConfig, cfg: DictConfig) -> None:
-    before, now = _flat(OmegaConf.to_container(saved)), _flat(OmegaConf.to_container(cfg, resolve=True))
+    before, now = (_flat(OmegaConf.to_container(config, resolve=True)) for config in (saved, cfg))
     for key in sorted(before.keys() | now.keys()):
-        if key not in CHANGEABLE and before.get(key) != now.get(key):
+        if key not in (*CHANGEABLE, "resume") and before.get(key) != now.get(key):
+            was, wanted = (redact_url(str(flat.get(key))) for flat in (before, now))
             raise ConfigError(
-                f"resume={cfg.resume}: {key} was {before.get(key)} and cannot become {now.get(key)}; "
-                f"a resumed run may change {', '.join(CHANGEABLE[:1])} only, start a new run instead"
+                f"resume={cfg.resume}: {key} was {was} and cannot become {wanted}; "
+                f"a resumed run may change {CHANGEABLE[0]} only, start a new run instead"
             )
 
 

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable
 
-from trinity.canonical import sha256
+from trinity.canonical import folded, sha256
 from trinity.errors import SplitError
 from trinity.types import Item, Split
-
-
-def folded(text: str) -> str:
-    """`text` as it counts for equality: NFKC, case folded, white space squeezed."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def check_disjoint(items: Iterable[tuple[Split, Item]]) -> None:

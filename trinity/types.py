@@ -27,7 +27,7 @@ DifficultyKind = Literal["human", "irt", "constructed"]
 Redistribute = Literal["yes", "ids-only", "never"]
 
 OUTPUT_WEIGHT = 4
-"""One output token is billed as four input tokens (design, section 3)."""
+"""One output token weighs as much as four input tokens, about the ratio of their prices."""
 
 
 class Message(TypedDict):

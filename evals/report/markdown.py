@@ -71,7 +71,8 @@ def report_text(summary: Mapping[str, Any], manifest: Mapping[str, Any], picture
         *_picture("Accuracy and cost", "accuracy_cost", shown),
         *_picture("Who was asked", "use", shown),
         *_headroom(summary),
-        *_training(summary, shown),
+        *_picture("Training", "training", shown),
+        *_effort(summary),
         "## How the controls were chosen",
         _tree({key: value for key, value in summary["choices"].items() if key != "notes"}),
         *_failures(summary),
@@ -158,11 +159,9 @@ def _headroom_cells(name: str, entry: Mapping[str, Any]) -> list[str]:
     return [name, ", ".join(entry["best_agents"]) or "n/a", *shares, percent(entry["gap"], signed=True)]
 
 
-def _training(summary: Mapping[str, Any], shown: frozenset[str]) -> list[str]:
-    """What training did and cost."""
-    if not summary["effort"] and "training" not in shown:
-        return ["## Training", "Nothing was trained in this run."]
-    return [*(_picture("Training", "training", shown) or ["## Training"]), _tree(summary["effort"])]
+def _effort(summary: Mapping[str, Any]) -> list[str]:
+    """What methods were played for before the test, trained or not."""
+    return ["## Effort before the test", _tree(summary["effort"])] if summary["effort"] else []
 
 
 def _tree(value: Mapping[str, Any], depth: int = 0) -> str:

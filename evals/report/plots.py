@@ -235,8 +235,8 @@ def training_png(generations: Iterable[Mapping[str, Any]], summary: Mapping[str,
     """Fitness of each generation (least, mean, most), validation of its favourite, and sigma; None without any.
 
     Args:
-        generations: objects with `index, fitness` (list), `sigma, val` (number or None), `episodes, logical_calls,
-            paid_calls`, the counts being of that generation alone.
+        generations: objects with `index` (from 0; drawn from 1, as the console counts), `fitness` (list), `sigma, val`
+            (number or None), `episodes, logical_calls`, the counts being of that generation alone.
         summary: for the caption.
     """
     kept = sorted(generations, key=lambda payload: payload["index"])
@@ -246,7 +246,7 @@ def training_png(generations: Iterable[Mapping[str, Any]], summary: Mapping[str,
         top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
         top.set_title("Training", weight="bold")
         _draw_fitness(top, kept)
-        bottom.plot([payload["index"] for payload in kept], [payload["sigma"] for payload in kept], "o-", color=GREY)
+        bottom.plot(_numbers(kept), [payload["sigma"] for payload in kept], "o-", color=GREY)
         bottom.set_ylabel("σ")
         bottom.set_xlabel("generation")
         bottom.xaxis.get_major_locator().set_params(integer=True)
@@ -256,22 +256,26 @@ def training_png(generations: Iterable[Mapping[str, Any]], summary: Mapping[str,
 
 def _effort(generations: Sequence[Mapping[str, Any]]) -> str:
     """What the generations cost together."""
-    names = ("episodes", "logical_calls", "paid_calls")
-    episodes, logical, paid = (sum(payload.get(name) or 0 for payload in generations) for name in names)
-    return f"{episodes:,} episodes, {logical:,} calls, {paid:,} of them paid for"
+    episodes, calls = (sum(payload.get(name) or 0 for payload in generations) for name in ("episodes", "logical_calls"))
+    return f"{episodes:,} episodes, {calls:,} calls"
+
+
+def _numbers(generations: Iterable[Mapping[str, Any]]) -> list[int]:
+    """The generations' numbers, the first one 1."""
+    return [payload["index"] + 1 for payload in generations]
 
 
 def _draw_fitness(axes: Axes, generations: Sequence[Mapping[str, Any]]) -> None:
     """The band between least and most, the mean, and the validation points."""
-    at = [payload["index"] for payload in generations]
+    at = _numbers(generations)
     fitness = [payload["fitness"] for payload in generations]
     least, most = [min(values) for values in fitness], [max(values) for values in fitness]
     axes.fill_between(at, least, most, color=BLUE, alpha=0.15, linewidth=0)
     axes.vlines(at, least, most, color=BLUE, alpha=0.45, linewidth=1.5, label="candidates, least to most")
     axes.plot(at, [sum(values) / len(values) for values in fitness], "o-", color=BLUE, label="mean of candidates")
-    checked = [(payload["index"], payload["val"]) for payload in generations if payload.get("val") is not None]
+    checked = [payload for payload in generations if payload.get("val") is not None]
     if checked:
-        axes.plot(*zip(*checked, strict=True), "D", color=VERMILLION, label="favourite on validation items")
+        axes.plot(_numbers(checked), [payload["val"] for payload in checked], "D", color=VERMILLION, label="favourite on validation items")
     axes.set_ylabel("fitness")
     axes.margins(y=0.08)
     axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, frameon=False, fontsize=9, borderaxespad=0.1)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 SMALL_N = 30
-"""Up to this many items a percentile bootstrap is too narrow and Wilson's interval is used (design, section 3)."""
+"""Up to this many items a percentile bootstrap is too narrow and Wilson's interval is used."""
 
 _CHUNK = 1 << 22
 """Numbers drawn at a time: 32 MiB, whatever the number of items."""
@@ -75,8 +75,8 @@ def accuracy_interval(
 ) -> Interval | None:
     """Interval of an accuracy by the suite's rule: bootstrap over items, Wilson where that would mislead.
 
-    The rule (design, section 3), "Wilson where n <= 30 or accuracy is 0 or 1 and there is one replicate", is read as
-    (n <= 30 or accuracy 0 or 1) and one replicate: the mean of several replicates is no binomial count.
+    Wilson's interval is used with one replicate where n <= 30 or the accuracy is 0 or 1, and the bootstrap elsewhere:
+    the mean of several replicates is no binomial count.
 
     With several replicates an accuracy of 0 or 1 leaves the bootstrap without spread, as do item means that are all
     equal: its interval would be one point, a certainty that no data gives. Wilson is used there too, over the n items

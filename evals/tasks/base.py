@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from random import Random
 from typing import Any, get_args
 
-from trinity.canonical import digest, sha256
+from trinity.canonical import digest, folded, sha256
 from trinity.errors import ConfigError
 from trinity.types import Client, Episode, Grade, Item, Message, Redistribute, Split
 
 SPLITS: tuple[Split, ...] = get_args(Split)
 
 _MAX_TRIES_PER_ITEM = 500
-
-
-def fold(text: str) -> str:
-    """`text` in the form in which two items count as the same: NFKC, case folded, single spaces."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 class SplitTask(ABC):
@@ -119,7 +113,7 @@ class GeneratedTask(SplitTask):
             if len(found) == self.sizes[split]:
                 break
             item = self.draw(rng, len(found))
-            text = fold(item.prompt)
+            text = folded(item.prompt)
             if self._split_of(text) == split:
                 found.setdefault(text, item)
         if len(found) < self.sizes[split]:

@@ -10,7 +10,8 @@ from random import Random
 from typing import Any
 
 from evals.graders.letter import VERSION, read_letter
-from evals.tasks.base import SPLITS, SplitTask, fold, item_id
+from evals.tasks.base import SPLITS, SplitTask, item_id
+from trinity.canonical import folded
 from trinity.errors import ConfigError, DataError
 from trinity.types import Item, Split
 
@@ -125,7 +126,7 @@ def _parsed(path: Path, lines: list[str]) -> Iterator[Question]:
     for number, line in enumerate(lines, start=1):
         where = f"{path}:{number}"
         question = _question(where, line)
-        for name in (f"id {question.id}", f"question {fold(question.question)}"):
+        for name in (f"id {question.id}", f"question {folded(question.question)}"):
             if name in seen:
                 raise DataError(f"{where}: {name} is already in line {seen[name]}; remove one of them")
             seen[name] = number
@@ -143,7 +144,7 @@ def _question(where: str, line: str) -> Question:
         if type(row[field]) is not kind or row[field] in ("", []):
             raise DataError(f"{where}: {field} is no filled {kind.__name__}")
     options = [row["right"], *row["wrong"]]
-    if not all(isinstance(option, str) for option in options) or len({fold(option) for option in options}) != len(
+    if not all(isinstance(option, str) for option in options) or len({folded(option) for option in options}) != len(
         LETTERS
     ):
         raise DataError(f"{where}: a question has one right and three wrong options, all different texts")

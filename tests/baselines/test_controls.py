@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,11 +16,12 @@ from baselines.vote import CostMatchedVote, Vote, read_pick
 from tests.ground import AGENTS, TASKS, make_arena, skill_tasks
 from trinity.arena import Arena, Contender
 from trinity.context import Context
+from trinity.episodes import Play
 from trinity.errors import ConfigError
 from trinity.llm.client import Client
 from trinity.llm.pool import Pool
 from trinity.llm.store import MemoryStore
-from trinity.llm.transports.base import Reply, Request
+from trinity.llm.transports.base import Reply, Request, TransportError
 from trinity.llm.transports.scripted import ScriptedTransport
 from trinity.pipeline import contest
 from trinity.testing import SkillTask
@@ -92,6 +94,21 @@ class TestOracle:
         assert all(
             row.gflop == min(s.gflop or 0 for s in of(records, "single") if s.item_id == row.item_id) for row in right
         )
+
+
+class TestTwins:
+    """Rows are told apart."""
+
+    async def test_equal_rows_are_refused(self, tmp_path: Path) -> None:
+        """A second method of the same name and variant would take over the first one's records."""
+        with pytest.raises(ConfigError, match="a row random"):
+            await played(make_arena(tmp_path), random=RandomChoice(3), again=RandomChoice(1))
+
+    async def test_oracle_needs_single(self, tmp_path: Path) -> None:
+        """Without the agents alone there is no oracle, and a note says so."""
+        arena = make_arena(tmp_path)
+        assert await played(arena, oracle=Oracle()) == []
+        assert "oracle: n/a" in arena.notes[0]
 
 
 class TestRandom:
@@ -191,6 +208,40 @@ class TestVote:
         assert set(vote.samples.values()) == {n}
         assert arena.choices["vote"]["sums"]["dearer"] is (price < 1)
         assert (vote.agent.sampling["temperature"], vote.agent.deterministic) == (0.8, False)
+
+    async def test_selection_is_part_of_the_price(self, tmp_path: Path) -> None:
+        """Where answers cannot be compared, samples and selection together stay within the price."""
+        transport = ScriptedTransport(lambda _: Reply("1", "", "stop", Usage(300, 200)))
+        arena = make_arena(tmp_path, tasks=skill_tasks(comparable=False), transport=transport)
+        arena.choices["coordinator"] = {"cost_val": dict.fromkeys(TASKS, 4000.0)}
+        with arena.player.ledger:
+            (vote,) = await CostMatchedVote(0.8, 8).prepare(arena)
+        assert set(vote.samples.values()) == {3}
+
+    async def test_unknown_cost(self, tmp_path: Path) -> None:
+        """Where the coordinator's cost is unknown the row is n/a, with the reason."""
+        arena = make_arena(tmp_path)
+        arena.choices["coordinator"] = {"cost_val": dict.fromkeys(TASKS)}
+        with arena.player.ledger:
+            assert await CostMatchedVote(0.8, 8).prepare(arena) == ()
+        assert "no cost in gflop is known" in arena.notes[0]
+
+    async def test_bill_of_a_failed_vote(self, tmp_path: Path) -> None:
+        """When one sample fails the others are billed all the same, whichever ends first."""
+
+        async def answer(request: Request) -> Reply | Exception:
+            if request.sample == 1:
+                return TransportError("server", "down")
+            await asyncio.sleep(0.01)
+            return Reply("Answer: 0", "", "stop", Usage(3, 1))
+
+        warm = replace(AGENTS[0], sampling={"temperature": 1.0}, deterministic=False)
+        arena = make_arena(tmp_path, agents=[warm], transport=ScriptedTransport(answer))
+        with arena.player.ledger:
+            task, item = next(arena.items("test"))
+            play = Play(Vote(warm, {"sums": 4}, None), task, item, Replicate("test", 0))
+            record = await arena.player.play(play)
+        assert (record.status, record.n_calls) == ("error", 3)
 
     async def test_without_a_coordinator(self, tmp_path: Path) -> None:
         """Where there is nothing to match the row is n/a, with the reason."""

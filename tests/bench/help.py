@@ -40,7 +40,11 @@ def compare(runs: int) -> dict[str, object]:
         for _ in range(runs):
             rivals.append(seconds([sys.executable, "app.py", "--help"], trivial))
             ours.append(seconds([sys.executable, "-m", "trinity.run", "--help"], ROOT))
-    value, rival = min(ours), min(rivals)
+    return line(min(ours), min(rivals))
+
+
+def line(value: float, rival: float) -> dict[str, object]:
+    """The comparison of two wall times as one JSON object; `ok` is judged before rounding."""
     return {
         "bench": "help",
         "value": round(value, 3),

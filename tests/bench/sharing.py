@@ -35,7 +35,6 @@ async def shares(*, common: bool) -> tuple[float, float]:
         encoder = HashedEncoder(D)
         arena.policies = LivePolicies(lambda: encoder, arena.player.ledger)
         with arena.player.ledger as ledger:
-            decisions = 0
             items = drawn(list(arena.items("train")), 0, 0, TRAJECTORIES)
             for number, method in enumerate(_candidates(arena, encoder, names)):
                 player = arena.player if common else _with_own_noise(arena, number + 1)

@@ -105,9 +105,11 @@ class TestLedgered:
             choices = {await policy.choose(("question",), 0, context(index)) for index in range(20)}
             assert len(choices) == 1
 
-    async def test_random_is_uniform(self) -> None:
-        """The random policy takes each agent and role equally often."""
-        policy = RandomPolicy("random", NAMES)
-        choices = [await policy.choose(("q",), 0, context(index)) for index in range(3000)]
+    async def test_random_is_uniform(self, tmp_path: Path) -> None:
+        """The random policy takes each agent and role equally often, and writes every choice down."""
+        with Ledger.create(tmp_path / "a.sqlite") as ledger:
+            policy = RandomPolicy("random", NAMES, ledger)
+            choices = [await policy.choose(("q",), 0, context(index)) for index in range(3000)]
+            assert sum(1 for _ in ledger.decisions()) == 3000
         for role in ROLES:
             assert sum(choice.role == role for choice in choices) / 3000 == pytest.approx(1 / 3, abs=0.04)

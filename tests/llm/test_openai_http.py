@@ -128,10 +128,34 @@ def test_a_wrong_url_is_refused_unshown(url: str) -> None:
     assert "canary" not in str(caught.value)
 
 
-def test_secrets_in_headers_are_refused() -> None:
-    """A config is stored with the run, so no key may stand in it."""
-    with pytest.raises(ConfigError, match="use api_key_env"):
-        OpenAIHTTP("http://h/v1", headers={"Authorization": f"Bearer {CANARY}"})
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Authorization",
+        "Proxy-Authorization",
+        "api-key",
+        "X-Goog-Api-Key",
+        "X-Auth",
+        "PRIVATE-TOKEN",
+        "Cookie",
+        "x-secret",
+    ],
+)
+def test_secrets_in_headers_are_refused(name: str) -> None:
+    """A config is stored with the run, so no header whose name speaks of a secret may stand in it."""
+    with pytest.raises(ConfigError, match=f"headers: {name} is a secret .*; use api_key_env") as caught:
+        OpenAIHTTP("http://h/v1", headers={"X-Title": "trinity", name: f"Bearer {CANARY}"})
+    assert CANARY not in str(caught.value)
+
+
+async def test_a_token_in_the_place_of_the_users_name_is_not_shown(server: Server) -> None:
+    """What a provider echoes of the URL's user name is redacted, encoded or not."""
+    for step in (answer({"error": {"message": f"no {CANARY}%2B here"}}, 500), answer({"error": f"no {CANARY}+"}, 400)):
+        server.steps = [step]
+        transport = OpenAIHTTP(server.url.replace("http://", f"http://{CANARY}%2B@"))
+        with pytest.raises(TransportError, match=r": no \*\*\*( here)?$"):
+            await transport.send(make_request(), 0)
+        await transport.close()
 
 
 OPENAI_BODY = completion("3", refusal=None) | {
@@ -274,7 +298,7 @@ async def test_endless_body_is_given_up(server: Server, monkeypatch: pytest.Monk
     ],
 )
 async def test_status_decides_the_kind(server: Server, status: int, kind: str) -> None:
-    """Every HTTP status fails in the way that the design gives it."""
+    """Every HTTP status fails in the one way that belongs to it."""
     error = await failure(server, answer({"error": {"message": "told why"}}, status))
     assert (error.kind, error.status) == (kind, status)
     assert f"{server.url}: HTTP {status}: told why" in str(error)

@@ -10,7 +10,7 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from tests.llm.support import make_agent, make_context, make_pool, messages
-from trinity.errors import ConfigError, EndpointError, WeightsError
+from trinity.errors import ConfigError, EndpointError, WeightsError, WeightsGoneError
 from trinity.llm.client import Client
 from trinity.llm.pool import Pool, build_pool, read_agent
 from trinity.llm.store import MemoryStore
@@ -26,7 +26,7 @@ class Gone:
     """An endpoint whose weights cannot be had."""
 
     def __init__(self) -> None:
-        raise WeightsError("model.gguf is gone from all sources")
+        raise WeightsGoneError("model.gguf is gone from all sources")
 
 
 class Live(ScriptedTransport):
@@ -134,6 +134,32 @@ def test_kinds_of_answers_are_never_mixed() -> None:
     agents = [make_agent("a", "e"), make_agent("b", "f")]
     with pytest.raises(ConfigError, match="mixes live and scripted"):
         Pool("p", agents, {"e": scripted(), "f": Live(lambda _: ValueError())})
+
+
+@pytest.mark.parametrize(("setting", "value"), [("slots", 2), ("prompt_cache", True)])
+def test_deterministic_agents_need_a_steady_endpoint(setting: str, value: object) -> None:
+    """A local server with slots or a prompt cache takes agents that sample, and refuses deterministic ones by key."""
+    server = {"_target_": "trinity.llm.transports.local.LocalServer", "weights": "smollm2-135m-instruct"}
+    server |= {"store": {"_target_": "trinity.llm.weights.Weights", "sources": ""}}
+    steady = {**PLAIN, "name": "b", "sampling": {"temperature": 0}, "deterministic": True}
+    assert len(build_pool("p", [PLAIN, steady], {"e": server}).agents) == 2
+    assert len(build_pool("p", [PLAIN], {"e": {**server, setting: value}}).agents) == 1
+    with pytest.raises(
+        ConfigError, match=f"agent b cannot be deterministic with endpoints.e.{setting}: {value}; make it"
+    ):
+        build_pool("p", [PLAIN, steady], {"e": {**server, setting: value}})
+
+
+def test_sources_of_an_endpoint_are_checked() -> None:
+    """A wrong source of weights inside an endpoint's config is one line of the suite's own."""
+    store = {"_target_": "trinity.llm.weights.Weights", "sources": "web"}
+    server = {
+        "_target_": "trinity.llm.transports.local.LocalServer",
+        "weights": "smollm2-135m-instruct",
+        "store": store,
+    }
+    with pytest.raises(ConfigError, match=r"^weights.sources: there is no 'web'"):
+        build_pool("p", [PLAIN], {"e": server})
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from trinity.types import Record, Replicate, Status, Usage
 MakeRecord = Callable[..., Record]
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 NUMBERS = st.none() | st.floats(allow_nan=False, allow_infinity=False)
-DESIGN_COLUMNS = (
+COLUMNS = (
     "run_id, experiment, method, variant, backbone, pool, pool_kind, task, split, item_id, domain, difficulty, "
     "difficulty_kind, replicate, seed, status, score, raw_score, capped, answer, n_turns, n_calls, input_tokens, "
     "output_tokens, reasoning_tokens, cached_tokens, encoder_tokens, usage_estimated, weighted_tokens, cost_usd, "
@@ -86,7 +86,7 @@ def test_columns_are_those_of_the_contract(tmp_path: Path, make_record: MakeReco
     path = tmp_path / "records.parquet"
     write_records(path, [make_record()])
     schema = pq.read_schema(path)
-    assert ", ".join(schema.names) == DESIGN_COLUMNS
+    assert ", ".join(schema.names) == COLUMNS
     assert str(schema.field("replicate").type) == "struct<phase: string, index: int32>"
     assert str(schema.field("call_ids").type) in ("list<element: string>", "list<item: string>")
     counts = {field.name for field in fields(Usage)} - {"estimated"}
@@ -107,7 +107,7 @@ def test_comparison_leaves_out_run_and_latency_only(make_record: MakeRecord) -> 
     assert comparable(make_record(run_id="other", latency_s=99.0)) == base
     assert comparable(make_record(seed=1)) != base
     assert comparable(make_record(call_ids=())) != base
-    assert set(DESIGN_COLUMNS.split(", ")) - set(base) == {"run_id", "latency_s"}
+    assert set(COLUMNS.split(", ")) - set(base) == {"run_id", "latency_s"}
     assert '"replicate":{"index":0,"phase":"test"}' in canonical_json(base)
 
 

@@ -75,6 +75,18 @@ def test_diagonal_learns_the_ellipsoid() -> None:
     assert np.corrcoef(curvature, np.arange(20))[0, 1] > 0.95
 
 
+@pytest.mark.parametrize("popsize", [3, 4, 5, 6])
+def test_candidates_are_independent_draws(popsize: int) -> None:
+    """However few candidates there are, none is a mirror image of another one of its or the last generation."""
+    optimiser = SepCMAES(50, seed=2, popsize=popsize)
+    before = np.empty((0, 50))
+    for _ in range(4):
+        steps = np.vstack([optimiser.ask() - optimiser.mean, before])
+        assert np.abs(np.corrcoef(steps)[np.triu_indices(len(steps), 1)]).max() < 0.7
+        before = steps[:popsize]
+        optimiser.tell(np.arange(popsize))
+
+
 def test_maximises() -> None:
     """Higher fitness is better: the mean climbs a linear slope."""
     optimiser = SepCMAES(5, seed=0)

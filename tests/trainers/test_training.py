@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from baselines.random_choice import RandomChoice
 from tests.ground import AGENTS, TASKS, make_arena, skill_tasks
 from trinity.arena import Arena, mean_score
 from trinity.coordinator.heads import LinearHead
+from trinity.errors import ConfigError
 from trinity.pipeline import contest
 from trinity.runs.checkpoint import Checkpoint, load_policy
 from trinity.testing import team
@@ -83,7 +85,10 @@ async def test_resume_equals_uninterrupted(tmp_path: Path) -> None:
         await trained(training(4, popsize=6, trajectories=3)).prepare(second)
         generations = [index for index, _ in second.player.ledger.generations("coordinator")]
     assert generations == [2, 3]
-    thetas = [load_policy(tmp_path / name / "checkpoint" / "best.safetensors")[0] for name in ("whole", "first")]
+    thetas = [
+        load_policy(tmp_path / name / "checkpoint" / "coordinator" / "best.safetensors")[0]
+        for name in ("whole", "first")
+    ]
     assert thetas[0].tobytes() == thetas[1].tobytes()
 
 
@@ -112,9 +117,50 @@ async def test_checkpoint_is_small_and_complete(tmp_path: Path) -> None:
     arena = make_arena(tmp_path)
     with arena.player.ledger:
         await trained(training(3, popsize=6, trajectories=3)).prepare(arena)
-    saved = Checkpoint(tmp_path / "checkpoint").latest()
+    saved = Checkpoint(tmp_path / "checkpoint" / "coordinator").latest()
     assert saved is not None
     index, arrays, state = saved
     assert index == 3
     assert {"mean", "diagonal", "path_sigma", "path_c", "sigma", "random_state"} <= arrays.keys()
     assert np.shape(state["fitness"]) == (3, 6)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("generations", 0),
+        ("trajectories", 0),
+        ("validate_every", 0),
+        ("finalists", 0),
+        ("reeval_replicates", 0),
+        ("noise", "frsh"),
+        ("cost_axis", "USD"),
+    ],
+)
+def test_settings_are_checked_before_anything_is_paid(key: str, value: Any) -> None:
+    """A setting that makes no sense is named when the training is built."""
+    settings: dict[str, Any] = {"optimiser": partial(SepCMAES), "generations": 1, "trajectories": 1, key: value}
+    with pytest.raises(ConfigError, match=f"trainer.{key}={value}"):
+        Training(**settings)
+
+
+def test_optimiser_is_checked_too() -> None:
+    """So is an argument that the optimiser does not know or take."""
+    with pytest.raises(ConfigError, match=r"trainer\.optimiser.*sigma"):
+        Training(partial(SepCMAES, **{"sigma": 1.0}), 1, 1)
+    with pytest.raises(ConfigError, match="popsize is 1"):
+        Training(partial(SepCMAES, popsize=1), 1, 1)
+
+
+async def test_two_trained_contenders_keep_apart(tmp_path: Path) -> None:
+    """A second trained contender trains for itself and leaves the first one's policy alone."""
+    arena = make_arena(tmp_path)
+    with arena.player.ledger:
+        settings = training(2, popsize=4, trajectories=3)
+        contenders = {
+            name: TrainedCoordinator(LinearHead, turns, settings, name=name)
+            for name, turns in (("coordinator", 3), ("short", 1))
+        }
+        await contest(arena, contenders, lambda _: None)
+        assert [len(list(arena.player.ledger.generations(name))) for name in contenders] == [2, 2]
+    assert (tmp_path / "checkpoint" / "short" / "best.safetensors").exists()

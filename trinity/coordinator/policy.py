@@ -42,6 +42,23 @@ def decision_key(policy: str, turn: int, context: Context) -> DecisionKey:
     return DecisionKey(policy, context.item.task, context.item.item_id, context.replicate, turn)
 
 
+def decide(
+    row: DecisionKey,
+    transcript: str,
+    logits: NDArray[np.float64],
+    noise: NDArray[np.float64],
+    agents: Sequence[str],
+    tokens: int,
+    ledger: Ledger,
+) -> Choice:
+    """The choice that logits and noise give, written to the ledger."""
+    agent, role = pick(logits, noise)
+    ledger.add_decision(
+        DecisionRow(row, transcript, logits.astype(np.float32), noise, agents[agent], ROLES[role], tokens)
+    )
+    return Choice(agent, ROLES[role], tokens)
+
+
 @dataclass(frozen=True)
 class HeadPolicy:
     """Encoder + head + theta; every decision goes to the ledger."""
@@ -59,34 +76,23 @@ class HeadPolicy:
         state = await self.encoder.encode(chunks)
         logits = self.head.logits(self.theta, state.vector)
         noise = draw_noise(self.agents, turn, context, sampled=self.sampled)
-        agent, role = pick(logits, noise)
-        self.ledger.add_decision(
-            DecisionRow(
-                decision_key(self.name, turn, context),
-                digest(chunks),
-                logits.astype(np.float32),
-                noise,
-                self.agents[agent],
-                ROLES[role],
-                state.tokens,
-            )
-        )
-        return Choice(agent, ROLES[role], state.tokens)
+        key = decision_key(self.name, turn, context)
+        return decide(key, digest(chunks), logits, noise, self.agents, state.tokens, self.ledger)
 
 
 @dataclass(frozen=True)
 class RandomPolicy:
-    """Uniform over agents and roles: equal logits under the context's noise. Needs no ledger to be replayed."""
+    """Uniform over agents and roles: equal logits under the context's noise."""
 
     name: str
     agents: Sequence[str]
+    ledger: Ledger
 
     async def choose(self, chunks: tuple[str, ...], turn: int, context: Context) -> Choice:
         """Draw agent and role."""
-        del chunks
         noise = draw_noise(self.agents, turn, context, sampled=True)
-        agent, role = pick(np.zeros_like(noise), noise)
-        return Choice(agent, ROLES[role], 0)
+        key = decision_key(self.name, turn, context)
+        return decide(key, digest(chunks), np.zeros_like(noise), noise, self.agents, 0, self.ledger)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ The paper prints no prompts and no parsing rules; ours are the files in `prompts
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -145,9 +145,3 @@ def _why_silent(transcript: Transcript) -> FinishReason:
     """Finish reason of the last Worker turn when none said anything (a refusal, a prompt too long)."""
     reasons = [turn.finish_reason for turn in transcript.turns if turn.role == "worker"]
     return reasons[-1] if reasons else "stop"
-
-
-def prompt_files() -> Mapping[str, str]:
-    """Name -> text of every prompt file of the loop, for the manifest's hashes."""
-    names = ("notes", "worker", "thinker", "thinker_system", "verifier", "verifier_system")
-    return {name: prompt(name) for name in names}

@@ -155,8 +155,9 @@ class Client:
         """Ask, store, note. The flight ends here and not in a callback, so that a failure is never found again."""
         try:
             row = await self._ask(agent, request)
-            self._store.put(row)
+            # The bill first: a crash between the two must not make a bought call look like a found one.
             self._use(agent, row, paid=True)
+            self._store.put(row)
         except TrinityError:
             self.counts.failed += 1
             raise

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -13,6 +12,7 @@ from typing import Any
 from trinity.canonical import canonical_json
 from trinity.errors import ConfigError, EndpointError, WeightsError, WeightsGoneError
 from trinity.llm.transports.base import Transport
+from trinity.naming import did_you_mean
 from trinity.types import Agent, PoolKind, Price
 
 STYLES = Path(__file__).parent.parent / "coordinator" / "prompts" / "styles"
@@ -21,6 +21,8 @@ RESERVED = frozenset({"model", "messages", "seed", "stream", "n"})
 """Keys of the wire that the client sets itself, or that would break one request = one answer."""
 
 _AGENT_KEYS = tuple(field.name for field in fields(Agent))
+_STEADY: Mapping[str, Any] = {"slots": 1, "prompt_cache": False}
+"""Settings of an endpoint with which equal requests have equal answers, whatever else it is asked."""
 _PRICE_KEYS = tuple(field.name for field in fields(Price))
 
 
@@ -33,7 +35,12 @@ class Pool:
     """
 
     def __init__(self, name: str, agents: Sequence[Agent], endpoints: Mapping[str, Transport]) -> None:
-        """Raises ConfigError: empty, two agents of one name, unknown endpoint, kinds of answers mixed."""
+        """Check what belongs together.
+
+        Raises:
+            ConfigError: empty, two agents of one name, unknown endpoint, kinds of answers mixed, or a deterministic
+                agent behind an endpoint whose answers depend on what else it is asked.
+        """
         self.name = name
         self.missing: dict[str, str] = {}
         self._endpoints = dict(endpoints)
@@ -48,6 +55,7 @@ class Pool:
         kinds = sorted({self._endpoints[agent.endpoint].kind for agent in agents})
         if len(kinds) > 1:
             raise ConfigError(f"pool {self.name}: it mixes {' and '.join(kinds)} answers; make one pool of each kind")
+        _refuse_unsteady(self.name, agents, self._endpoints)
 
     @property
     def kind(self) -> PoolKind:
@@ -225,10 +233,7 @@ def read_agent(pool: str, number: int, entry: Any) -> Agent:
 
 def _unknown(what: str, name: Any, known: Iterable[str]) -> str:
     """A clause that names the nearest valid name, or all of them."""
-    names = sorted(known)
-    near = difflib.get_close_matches(str(name), names, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
-    return f"unknown {what} {name!r}; {hint}"
+    return f"unknown {what} {name!r}; {did_you_mean(str(name), known)}"
 
 
 def _refuse_twins(pool: str, names: Sequence[str]) -> None:
@@ -241,6 +246,18 @@ def _refuse_strangers(pool: str, agents: Sequence[Agent], endpoints: Mapping[str
     for agent in agents:
         if agent.endpoint not in endpoints:
             raise ConfigError(f"pool {pool}: agent {agent.name}: {_unknown('endpoint', agent.endpoint, endpoints)}")
+
+
+def _refuse_unsteady(pool: str, agents: Sequence[Agent], endpoints: Mapping[str, Transport]) -> None:
+    """Answers of requests that share a batch or a reused prompt are rounded by what else is asked."""
+    for agent in agents:
+        settings = endpoints[agent.endpoint].settings() if agent.deterministic else {}
+        for key, steady in _STEADY.items():
+            if settings.get(key, steady) != steady:
+                raise ConfigError(
+                    f"pool {pool}: agent {agent.name} cannot be deterministic with endpoints.{agent.endpoint}.{key}: "
+                    f"{settings[key]}; make it {steady}, or the agent `deterministic: false`"
+                )
 
 
 def _refuse_unknown(where: str, entry: Mapping[Any, Any], known: Sequence[str]) -> None:

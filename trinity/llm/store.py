@@ -86,3 +86,19 @@ class MemoryStore:
     def put(self, row: CallRow) -> bool:
         """Keep an answer; True unless the request had one, which then stays."""
         return self.rows.setdefault(row.request_hash, row) is row
+
+
+class OwnFirst:
+    """A run's own answers before the shared ones, so that a run goes on where the shared store is gone."""
+
+    def __init__(self, own: CallStore, shared: CallStore) -> None:
+        self._own = own
+        self._shared = shared
+
+    def get(self, request_hash: str) -> CallRow | None:
+        """The answer that the run has, else the shared one."""
+        return self._own.get(request_hash) or self._shared.get(request_hash)
+
+    def put(self, row: CallRow) -> object:
+        """Keep an answer for all; the run's own copy is noted by its ledger."""
+        return self._shared.put(row)

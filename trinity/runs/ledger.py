@@ -334,6 +334,13 @@ class Ledger:
                 self._database.execute("DELETE FROM records WHERE status = ?", (status,)) for status in sorted(UNGRADED)
             )
 
+    def count_ungraded(self) -> int:
+        """Records that were never graded."""
+        return sum(
+            int((self._database.one("SELECT COUNT(*) FROM records WHERE status = ?", (status,)) or (0,))[0])
+            for status in sorted(UNGRADED)
+        )
+
     def add_items(self, split: Split, items: Iterable[Item]) -> None:
         """Store items in their order; those stored before are left where they are.
 

@@ -14,7 +14,7 @@ import numpy as np
 from trinity.arena import Arena, CostAxis, cost
 from trinity.episodes import Play
 from trinity.errors import ConfigError, UngradedError
-from trinity.types import UNGRADED, Item, Method, Record, Replicate, Task
+from trinity.types import Item, Method, Record, Replicate, Task
 
 Noise = Literal["fresh", "frozen"]
 
@@ -69,25 +69,19 @@ def reward(record: Record, weight: float, axis: CostAxis) -> float:
 
 
 async def play_generation(
-    arena: Arena, methods: Sequence[Method], generation: int, m: int, noise: Noise, train: Sequence[tuple[Task, Item]]
+    arena: Arena,
+    methods: Sequence[Method],
+    generation: int,
+    m: int,
+    noise: Noise,
+    train: Sequence[tuple[Task, Item]],
 ) -> list[list[Record]]:
     """Records of every candidate in order, each a list of m.
 
-    Failed episodes are asked once more; what fails again stops the training before the optimiser hears of it.
-
     Raises:
-        UngradedError: episodes are still ungraded.
+        UngradedError: episodes failed twice; the optimiser must not hear of this generation.
     """
     items = drawn(train, arena.seed, generation, m)
     plays = [play for method in methods for play in train_plays(method, items, generation, noise)]
-    records = await arena.collect(f"generation {generation + 1}", plays)
-    if any(record.status in UNGRADED for record in records):
-        records = await arena.collect(f"generation {generation + 1}, failed episodes again", plays)
-    failed = [record for record in records if record.status in UNGRADED]
-    if failed:
-        first = failed[0]
-        raise UngradedError(
-            f"generation {generation + 1}: {len(failed)} of {len(records)} episodes could not be graded (first: "
-            f"{first.task}/{first.item_id}); mend the endpoint and go on with resume=RUN"
-        )
+    records = await arena.graded(f"generation {generation + 1}", plays)
     return [records[start : start + m] for start in range(0, len(records), m)]

@@ -84,6 +84,7 @@ class SepCMAES:
             "popsize": self._popsize,
             "CMA_diagonal": True,
             "CMA_active": False,
+            "CMA_mirrors": 0,  # below six candidates pycma would replace draws by mirror images of the last bad ones
             "AdaptSigma": CMAAdaptSigmaCSA,
             "randn": lambda *shape: generator.standard_normal(shape),
             "seed": np.nan,  # pycma's word for: leave numpy's global generator alone

@@ -6,18 +6,22 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trinity.arena import Arena, CostAxis, cost_axis, mean_cost, mean_score
+from trinity.errors import ConfigError
 from trinity.runs.checkpoint import Checkpoint
 from trinity.trainers.fitness import Noise, play_generation, reward
 from trinity.trainers.sep_cma_es import SepCMAES
 from trinity.types import Item, Method, Record, Task
 
 Theta = NDArray[np.float64]
+
+SMALLEST = 2
+"""Parameters of a trial optimiser, which only shows whether its settings make sense."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,23 @@ class Training:
     finalists: int = 2
     reeval_replicates: int = 2
 
+    def __post_init__(self) -> None:
+        """Refuse settings that could only fail after episodes were paid for.
+
+        Raises:
+            ConfigError: names the key.
+        """
+        for key in ("generations", "trajectories", "validate_every", "finalists", "reeval_replicates"):
+            if getattr(self, key) < 1:
+                raise ConfigError(f"trainer.{key}={getattr(self, key)}: must be at least 1")
+        for key, choices in (("noise", get_args(Noise)), ("cost_axis", (None, *get_args(CostAxis)))):
+            if getattr(self, key) not in choices:
+                raise ConfigError(f"trainer.{key}={getattr(self, key)}: choose from {', '.join(map(str, choices))}")
+        try:
+            self.optimiser(SMALLEST, seed=0)
+        except TypeError as error:
+            raise ConfigError(f"trainer.optimiser: {error}") from error
+
     async def fit(self, problem: Problem, arena: Arena) -> Fitted:
         """Train `problem` on the arena's train items, from its last checkpoint if it has one.
 
@@ -137,12 +158,8 @@ class Training:
             return None
         theta = optimiser.favourite
         (records,) = await arena.validate(problem.make(theta, favourite(generation), True))  # noqa: FBT003 - as above
-        finalists.offer(self._fitness_of_graded(records, arena), generation, theta)
+        finalists.offer(self._fitness(records, arena), generation, theta)
         return records
-
-    def _fitness_of_graded(self, records: Sequence[Record], arena: Arena) -> float:
-        graded = [record for record in records if record.score is not None]
-        return self._fitness(graded, arena) if graded else float("-inf")
 
     async def _choose(self, problem: Problem, arena: Arena, finalists: _Finalists) -> Fitted:
         """Re-evaluate the finalists on fresh replicates; the first of equals (the better validated) wins."""
@@ -150,7 +167,7 @@ class Training:
         for generation, theta in zip(finalists.generations, finalists.thetas, strict=True):
             method = problem.make(theta, favourite(generation), True)  # noqa: FBT003 - as above
             (records,) = await arena.validate(method, phase="reeval", replicates=self.reeval_replicates)
-            replayed.append((self._fitness_of_graded(records, arena), records))
+            replayed.append((self._fitness(records, arena), records))
         best = max(range(len(replayed)), key=lambda place: replayed[place][0])
         records, axis = replayed[best][1], cost_axis(arena.agents)
         costs = {task: mean_cost([row for row in records if row.task == task], axis) for task in arena.tasks}

@@ -34,7 +34,9 @@ class TrainedCoordinator(Contender):
             arena.notes.append(f"{self._name}: n/a, a pool of one agent leaves nothing to coordinate")
             return ()
         head = self._head(d=arena.policies.d, n_agents=len(arena.agents))
-        problem = Problem(self._name, head.size, self._maker(arena, head), Checkpoint(arena.folder / "checkpoint"))
+        problem = Problem(
+            self._name, head.size, self._maker(arena, head), Checkpoint(arena.folder / "checkpoint" / self._name)
+        )
         fitted = await self._training.fit(problem, arena)
         self._keep(arena, fitted)
         make = problem.make
@@ -53,7 +55,7 @@ class TrainedCoordinator(Contender):
 
     def _keep(self, arena: Arena, fitted: Fitted) -> None:
         metadata = {"method": self._name, "generation": str(fitted.generation), "pool": arena.pool}
-        save_policy(arena.folder / "checkpoint" / "best.safetensors", fitted.theta, metadata)
+        save_policy(arena.folder / "checkpoint" / self._name / "best.safetensors", fitted.theta, metadata)
         arena.choices[self._name] = {
             "generation": fitted.generation,
             "accuracy_val": fitted.accuracy,

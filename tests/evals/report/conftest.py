@@ -129,7 +129,7 @@ def generations() -> list[dict[str, Any]]:
     """Three generations, the middle one validated."""
     return [
         {"index": number, "fitness": [0.2 + 0.1 * number, 0.5, 0.75], "sigma": 0.1 * 0.9**number,
-         "val": 0.5 if number == 1 else None, "episodes": 24, "logical_calls": 60, "paid_calls": 20}
+         "val": 0.5 if number == 1 else None, "episodes": 24, "logical_calls": 60}
         for number in range(3)
     ]  # fmt: skip
 

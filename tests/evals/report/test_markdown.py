@@ -45,7 +45,8 @@ def test_report_has_every_section(folder: Path) -> None:
     text = (folder / "report.md").read_text()
     assert headings(text) == [
         "quickstart: report", "Results", "What this run can and cannot say", "choice", "sums", "Accuracy and cost",
-        "Who was asked", "Headroom", "Training", "How the controls were chosen", "Failures", "Models", "Replay",
+        "Who was asked", "Headroom", "Training", "Effort before the test", "How the controls were chosen", "Failures", "Models",
+        "Replay",
     ]  # fmt: skip
     assert "- episodes: 96" in text
     assert "  - sums:\n    - n: 3" in text
@@ -80,12 +81,14 @@ def test_no_answer_or_item_is_in_the_report(folder: Path, summary: dict[str, Any
 
 
 def test_no_training_and_no_choices_leave_no_picture(tmp_path: Path, summary: dict[str, Any]) -> None:
-    """A report without training says so, and an older report's pictures are gone."""
+    """A report without training has no section on it, and an older report's pictures are gone."""
     (tmp_path / "report_images").mkdir()
     (tmp_path / "report_images" / "training.png").touch()
-    text = write_report(tmp_path, {**summary, "effort": {}}, [], [], manifest={}).read_text()
+    text = write_report(tmp_path, summary, [], [], manifest={}).read_text()
     assert [path.name for path in (tmp_path / "report_images").iterdir()] == ["accuracy_cost.png"]
-    assert "Nothing was trained in this run." in text
+    assert "Training" not in headings(text)
+    assert "Effort before the test" in headings(text)
+    assert "Effort" not in report_text({**summary, "effort": {}}, {}, [])
     assert text.count("![") == 1
 
 

@@ -36,7 +36,7 @@ def row(summary: dict[str, Any], method: str = "single", variant: str = "small",
 
 
 def test_rows_have_the_contract_keys(summary: dict[str, Any]) -> None:
-    """Every row holds the keys of the design, and there is one per method, variant and task, plus `all`."""
+    """Every row holds the published keys, and there is one per method, variant and task, plus `all`."""
     assert all(row.keys() >= CONTRACT for row in summary["rows"])
     places = [(row["method"], row["variant"], row["task"]) for row in summary["rows"]]
     assert len(places) == len(set(places)) == 9 * 3

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from evals.tasks.base import fold
 from evals.tasks.everyday import DATA, Everyday, read_questions
+from trinity.canonical import folded
 from trinity.errors import ConfigError, DataError
 
 ROW = {"id": "x-1", "domain": "x", "difficulty": 1, "question": "Which?", "right": "a", "wrong": ["b", "c", "d"]}
@@ -35,7 +35,7 @@ def test_no_answer_gives_itself_away() -> None:
     questions = read_questions(DATA)
     longest = [q for q in questions if all(len(q.right) > len(wrong) for wrong in q.wrong)]
     assert len(longest) < len(questions) / 2
-    assert not [q.id for q in questions if fold(q.right) == fold(q.question)]
+    assert not [q.id for q in questions if folded(q.right) == folded(q.question)]
 
 
 def test_right_letters_are_balanced_in_every_split() -> None:

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from evals.tasks.base import SPLITS, SplitTask, fold
+from evals.tasks.base import SPLITS, SplitTask
 from evals.tasks.everyday import Everyday
 from evals.tasks.python_values import PythonValues
 from evals.tasks.word_problems import WordProblems
+from trinity.canonical import folded
 from trinity.errors import ConfigError
 from trinity.types import Episode, Item, Task
 
@@ -40,7 +41,7 @@ def test_is_a_task_with_the_sizes_asked_for(task: Make) -> None:
 def test_no_two_items_are_the_same(task: Make) -> None:
     """Ids and folded texts are unique over all splits."""
     items = everything(make(task))
-    assert len({item.item_id for item in items}) == len({fold(item.prompt) for item in items}) == len(items) == 80
+    assert len({item.item_id for item in items}) == len({folded(item.prompt) for item in items}) == len(items) == 80
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -103,5 +104,5 @@ def test_a_bad_size_is_refused(task: Make, size: Any) -> None:
 
 def test_tasks_share_no_question() -> None:
     """No folded text occurs in two tasks."""
-    texts = [fold(item.prompt) for task in TASKS for item in everything(make(task))]
+    texts = [folded(item.prompt) for task in TASKS for item in everything(make(task))]
     assert len(set(texts)) == len(texts)

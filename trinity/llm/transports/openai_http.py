@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from base64 import b64encode
 from collections.abc import Mapping
@@ -45,6 +46,7 @@ _CHUNK_BYTES = 2**16
 _DETAIL_CHARS = 300
 _SECRET_CHARS = 8
 """Shorter keys ("none", "x") stand in ordinary answers and protect nothing."""
+_SECRET_HEADER = re.compile("key|token|secret|auth|cookie", re.IGNORECASE)
 
 _KINDS: dict[int, ErrorKind] = {
     401: "fatal",
@@ -88,7 +90,7 @@ class OpenAIHTTP:
     """`POST {base_url}/chat/completions`, one attempt a call, over one session without a connection limit of its own.
 
     The key is read from the environment variable `api_key_env` at the first call and appears nowhere else; user info
-    and query of `base_url` go on the wire only. `headers` are for what is no secret. Timeouts are in seconds: `connect`
+    and query of `base_url` go on the wire only. `headers` are for what is no secret, judged by their names. Timeouts are in seconds: `connect`
     to a connection, `read` between two pieces of the answer, `total` for the whole attempt.
     """
 
@@ -284,14 +286,17 @@ def stable_url(base_url: str) -> str:
 
 
 def _url_secrets(parts: SplitResult) -> tuple[str, ...]:
-    values = [parts.password or "", *(value for _, value in parse_qsl(parts.query) if len(value) >= _SECRET_CHARS)]
+    """What must not be shown of a URL, as it stands there and decoded; a token may take the place of the user's name."""
+    others = [parts.username or "", *(value for _, value in parse_qsl(parts.query))]
+    values = [parts.password or "", *(value for value in others if len(value) >= _SECRET_CHARS)]
     both = [form for value in values if value for form in (value, unquote(value))]
     return tuple(dict.fromkeys(both))
 
 
 def _plain_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers, unless one of them is by its name for a secret."""
     for name in headers:
-        if name.lower() in ("authorization", "api-key", "x-api-key"):
+        if _SECRET_HEADER.search(name):
             raise ConfigError(f"headers: {name} is a secret and must not stand in a config; use api_key_env")
     return dict(headers)
 
