@@ -275,7 +275,8 @@ def _draw_fitness(axes: Axes, generations: Sequence[Mapping[str, Any]]) -> None:
     axes.plot(at, [sum(values) / len(values) for values in fitness], "o-", color=BLUE, label="mean of candidates")
     checked = [payload for payload in generations if payload.get("val") is not None]
     if checked:
-        axes.plot(_numbers(checked), [payload["val"] for payload in checked], "D", color=VERMILLION, label="favourite on validation items")
+        found = [payload["val"] for payload in checked]
+        axes.plot(_numbers(checked), found, "D", color=VERMILLION, label="favourite on validation items")
     axes.set_ylabel("fitness")
     axes.margins(y=0.08)
     axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, frameon=False, fontsize=9, borderaxespad=0.1)

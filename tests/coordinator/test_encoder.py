@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -37,6 +38,7 @@ from trinity.coordinator.encoder import (
     from_registry,
 )
 from trinity.errors import ConfigError, WeightsError
+from trinity.runs.files import file_sha256
 
 CONF = Path(__file__).parents[2] / "conf" / "encoder"
 CHATML = (
@@ -419,6 +421,29 @@ def test_a_model_with_recurrent_state_is_refused(tmp_path: Path) -> None:
         from_path(_save(tmp_path, model), dtype="float32")
 
 
+@pytest.mark.parametrize(
+    ("slip", "line"),
+    [
+        ({"readout": "penultimte"}, "encoder.readout: there is no 'penultimte'; choose from: penultimate, last"),
+        ({"dtype": "bfloat61"}, "encoder.dtype: there is no 'bfloat61'; choose from: bfloat16, float32"),
+    ],
+)
+def test_slips_in_names_are_found_before_anything_is_loaded(backbone: Backbone, slip: Any, line: str) -> None:
+    """A misspelt readout or dtype is one line with the choices, although the weights are nowhere."""
+    store: Any = None
+    for load in (
+        partial(from_registry, "nothing", store=store),
+        partial(from_path, "nowhere"),
+        partial(from_hub, "no"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            load(**slip)
+        assert str(caught.value) == line
+    if "readout" in slip:
+        with pytest.raises(ConfigError, match="penultimte"):
+            TransformersEncoder(backbone, **slip)
+
+
 def test_a_place_without_a_model_is_a_weights_error(tmp_path: Path) -> None:
     """An empty folder, a missing file and a model that the hub does not have are one line each."""
     (tmp_path / "empty").mkdir()
@@ -515,7 +540,7 @@ async def test_a_gguf_file_gives_the_states_of_the_model_it_holds(
     expected = await make().encode(TURNS)
     state = await make(backbone=loaded).encode(TURNS)
     assert torch.equal(torch.tensor(state.vector), torch.tensor(expected.vector))
-    assert Backbone.from_path(path, "float32", tmp_path / "cache").identity == f"gguf:{gguf.file_sha256(path)[:16]}"
+    assert Backbone.from_path(path, "float32", tmp_path / "cache").identity == f"gguf:{file_sha256(path)[:16]}"
     assert capfd.readouterr() == ("", "")
 
 
@@ -559,7 +584,7 @@ def test_a_conversion_is_kept_per_content_and_dtype(source: Path, tmp_path: Path
     first = gguf.converted(source, tmp_path / "cache", "bfloat16")
     moved = source.rename(tmp_path / "moved.gguf")
     assert gguf.converted(moved, tmp_path / "cache", "bfloat16") == first
-    assert gguf.source_sha256(first) == gguf.file_sha256(moved)
+    assert gguf.source_sha256(first) == file_sha256(moved)
     assert gguf.converted(moved, tmp_path / "cache", "float32") != first
     moved.write_bytes(b"GGUF and other weights")
     assert gguf.converted(moved, tmp_path / "cache", "bfloat16") != first

@@ -22,7 +22,8 @@ from trinity.errors import ConfigError, EndpointError, WeightsError
 from trinity.llm.transports import local
 from trinity.llm.transports.base import Request, TransportError
 from trinity.llm.transports.local import LocalServer
-from trinity.llm.weights import MODELS, Weights
+from trinity.llm.models import MODELS
+from trinity.llm.weights import Weights
 
 NAME = "smollm2-135m-instruct"
 NOTHING = Weights(sources=(), cache="/nonexistent")

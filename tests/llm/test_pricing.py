@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import pytest
 
 from tests.llm.support import make_agent, messages
-from trinity.llm.pricing import cost_usd, estimated_usage, gflop, rough_tokens
+from trinity.llm.pricing import bpe_tokens, cost_usd, estimated_usage, gflop, rough_tokens
 from trinity.types import Price, Usage
 
 USAGE = Usage(input_tokens=1000, output_tokens=10, reasoning_tokens=90, cached_tokens=500)
@@ -32,6 +37,44 @@ def test_gflop_is_two_per_parameter_and_token() -> None:
 def test_rough_count_is_a_quarter_of_the_bytes_rounded_up(text: str, tokens: int) -> None:
     """The estimate needs no tokenizer and never fails on broken Unicode."""
     assert rough_tokens(text) == tokens
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("", 0),
+        ("hello world", 2),
+        ("antidisestablishmentarianism", 6),
+        ("<|endoftext|>", 7),
+        ("\ud800", 3),
+        ("日本語", 3),
+    ],
+)
+def test_tokens_are_those_of_cl100k_base(text: str, tokens: int) -> None:
+    """Known counts of OpenAI's vocabulary; special tokens and broken Unicode in hostile text are plain text."""
+    assert bpe_tokens(text) == tokens
+
+
+def test_counting_needs_no_network_and_makes_no_noise() -> None:
+    """In a process of its own, without a network and with warnings as errors, a count prints nothing but itself."""
+    code = """
+import socket
+def refuse(*_): raise SystemExit("asked the network")
+socket.socket.connect = socket.getaddrinfo = refuse
+from trinity.llm.pricing import bpe_tokens
+print(bpe_tokens("hello world"))
+"""
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+    assert (done.returncode, done.stdout, done.stderr) == (0, "2\n", "")
+
+
+def test_a_long_answer_is_counted_at_once() -> None:
+    """A hundred thousand equal letters, on which pair merging is slowest, take less than two seconds."""
+    bpe_tokens("")
+    start = time.monotonic()
+    assert bpe_tokens("a" * 100_000) == 12_500
+    assert time.monotonic() - start < 2
 
 
 def test_estimate_is_marked_and_uses_the_given_counter() -> None:

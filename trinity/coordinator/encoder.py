@@ -6,7 +6,7 @@ import asyncio
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from importlib.metadata import version
 from importlib.resources import files
 from itertools import accumulate, chain, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ from trinity.coordinator import gguf
 from trinity.coordinator.gguf import Dtype
 from trinity.errors import ConfigError, WeightsError
 from trinity.llm.weights import Weights, cache_dir
+from trinity.naming import check_choice
+from trinity.runs.files import file_sha256
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,7 +104,7 @@ class Backbone:
             WeightsError: nothing readable is there.
         """
         if path.is_dir():
-            listing = {file.name: gguf.file_sha256(file) for file in sorted(path.iterdir()) if file.is_file()}
+            listing = {file.name: file_sha256(file) for file in sorted(path.iterdir()) if file.is_file()}
             return cls._load(str(path), f"folder:{digest(listing)[:16]}", dtype, local_files_only=True)
         folder = gguf.converted(path, conversions or _conversions(), dtype)
         identity = f"gguf:{gguf.source_sha256(folder)[:16]}"
@@ -336,7 +338,8 @@ class TransformersEncoder:
         cache_states: bound on stored states.
 
     Raises:
-        ConfigError: the model keeps other state than keys and values, or its chat template cannot be used.
+        ConfigError: `readout` is unknown, the model keeps other state than keys and values, or its chat template cannot
+            be used.
     """
 
     def __init__(
@@ -350,6 +353,7 @@ class TransformersEncoder:
         cache_bytes: int = 256 * 2**20,
         cache_states: int = 100_000,
     ) -> None:
+        check_choice("encoder.readout", readout, _FROM_END)
         config = backbone.model.config.get_text_config()
         _require_attention(backbone)
         limit = min(max_tokens, getattr(config, "max_position_embeddings", None) or max_tokens)
@@ -448,14 +452,17 @@ def from_registry(
     """Encoder over weights that `store` locates by name (None: the user's cache); `options` are TransformersEncoder's.
 
     Raises:
+        ConfigError: `dtype` or an option is wrong.
         WeightsError: the weights are missing or damaged.
     """
+    _check_names(dtype, options)
     store = store or Weights()
     return TransformersEncoder(Backbone.from_path(store.locate(weights), dtype, _conversions(store.cache)), **options)
 
 
 def from_path(path: str | Path, *, dtype: Dtype = "float32", **options: Any) -> TransformersEncoder:
     """Encoder over a GGUF file or a transformers folder of one's own; raises as `from_registry`."""
+    _check_names(dtype, options)
     return TransformersEncoder(Backbone.from_path(Path(path), dtype), **options)
 
 
@@ -463,7 +470,14 @@ def from_hub(
     hub_id: str, *, revision: str | None = None, dtype: Dtype = "float32", **options: Any
 ) -> TransformersEncoder:
     """Encoder over a causal language model of the Hugging Face hub; raises as `from_registry`."""
+    _check_names(dtype, options)
     return TransformersEncoder(Backbone.from_hub(hub_id, revision, dtype), **options)
+
+
+def _check_names(dtype: str, options: Mapping[str, Any]) -> None:
+    """Find slips before anything is fetched, converted or loaded."""
+    check_choice("encoder.dtype", dtype, get_args(Dtype))
+    check_choice("encoder.readout", options.get("readout", "penultimate"), get_args(Readout))
 
 
 def _conversions(cache: str | None = None) -> Path:

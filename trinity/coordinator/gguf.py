@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -14,7 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trinity.canonical import canonical_json
-from trinity.errors import WeightsError
+from trinity.errors import LedgerError, WeightsError
+from trinity.runs.files import file_sha256
 
 Dtype = Literal["bfloat16", "float32"]
 
@@ -36,7 +36,7 @@ def converted(path: Path, cache_dir: Path, dtype: Dtype) -> Path:
     folder = cache_dir / f"{source[:16]}-transformers-{version('transformers')}-{dtype}"
     try:
         _ensure(path, source, folder, dtype)
-    except OSError as error:
+    except (OSError, LedgerError) as error:
         raise WeightsError(f"{folder}: the converted weights cannot be kept there ({error})") from error
     return folder
 
@@ -46,12 +46,6 @@ def source_sha256(folder: Path) -> str:
     return str(json.loads((folder / _MANIFEST).read_text("utf-8"))["source"])
 
 
-def file_sha256(path: Path) -> str:
-    """SHA-256 (hex) of a file's bytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _checked_sha256(path: Path) -> str:
     try:
         with path.open("rb") as file:
@@ -59,8 +53,8 @@ def _checked_sha256(path: Path) -> str:
         if magic != _MAGIC:
             raise WeightsError(f"{path}: not a GGUF file (it does not start with 'GGUF'); fetch it again")
         return file_sha256(path)
-    except OSError as error:
-        raise WeightsError(f"{path}: cannot be read ({error.strerror}); check the path of the weights") from error
+    except (OSError, LedgerError) as error:
+        raise WeightsError(f"{path}: cannot be read ({error}); check the path of the weights") from error
 
 
 def _ensure(path: Path, source: str, folder: Path, dtype: Dtype) -> None:
@@ -100,7 +94,7 @@ def _intact(folder: Path) -> bool:
     try:
         expected = json.loads((folder / _MANIFEST).read_text("utf-8"))["files"]
         return bool(expected) and _listing(folder) == expected
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, LedgerError, ValueError, KeyError, TypeError):
         return False
 
 

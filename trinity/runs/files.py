@@ -13,8 +13,6 @@ from typing import Any
 
 from trinity.errors import LedgerError
 
-_CHUNK = 1 << 20
-
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
@@ -90,11 +88,8 @@ def file_sha256(path: Path) -> str:
     Raises:
         LedgerError: it is missing or unreadable.
     """
-    digest = hashlib.sha256()
     try:
         with path.open("rb") as file:
-            while chunk := file.read(_CHUNK):
-                digest.update(chunk)
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise LedgerError(f"cannot read {path}: {error.strerror or error}") from error
-    return digest.hexdigest()

@@ -82,7 +82,7 @@ class Attempt(NamedTuple):
 
 
 class DecisionKey(NamedTuple):
-    """Where a policy chose: `policy` names encoder, theta and mode, `turn` counts from the episode's start."""
+    """Where a policy chose: `policy` is method and variant, `turn` counts from the episode's start."""
 
     policy: str
     task: str

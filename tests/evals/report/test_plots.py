@@ -12,8 +12,10 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from matplotlib.image import imread
 
+from evals.report import plots
 from evals.report.labels import Box, Point, distance, place, strays
 from evals.report.plots import accuracy_cost_png, shown, training_png, use_png
 from evals.report.summary import build_summary
@@ -120,6 +122,26 @@ def test_any_costs_can_be_drawn(make_record: MakeRecord, costs: tuple[float, flo
 def test_one_generation_can_be_drawn(summary: dict[str, Any], generations: list[dict[str, Any]]) -> None:
     """The first generation alone, read from a stream, gives a picture."""
     assert training_png(iter(generations[:1]), summary)
+
+
+def test_training_is_drawn_and_counted_as_the_console_counts(
+    summary: dict[str, Any], generations: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Generations stand at 1, 2, 3, the validated one at 2, and the caption adds up episodes and calls."""
+    lines: dict[str, list[float]] = {}
+    captions: list[str] = []
+
+    def keep(figure: Figure) -> bytes:
+        for axes in figure.axes:
+            lines.update({str(line.get_label()): [float(x) for x in line.get_xdata(orig=True)] for line in axes.lines})
+        captions.append(figure.get_supxlabel())
+        return b""
+
+    monkeypatch.setattr(plots, "_png", keep)
+    training_png(generations, summary)
+    assert lines["mean of candidates"] == [1, 2, 3]
+    assert lines["favourite on validation items"] == [2]
+    assert captions[0].endswith(" · 72 episodes, 180 calls")
 
 
 def test_labels_do_not_overlap() -> None:
