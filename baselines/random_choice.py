@@ -7,13 +7,20 @@ from collections.abc import Sequence
 from trinity.arena import Arena, Contender
 from trinity.coordinator.policy import RandomPolicy
 from trinity.coordinator.protocol import Coordinator
+from trinity.errors import ConfigError
 
 
 class RandomChoice(Contender):
     """Random agent and role, `max_turns` as the coordinator's."""
 
     def __init__(self, max_turns: int, replicates: int | None = None) -> None:
-        """`max_turns` is K; at most `replicates` test replicates (None: as many as set)."""
+        """`max_turns` is K; at most `replicates` test replicates (None: as many as set).
+
+        Raises:
+            ConfigError: one of them is not positive.
+        """
+        if max_turns < 1 or (replicates or 1) < 1:
+            raise ConfigError(f"method random: max_turns={max_turns}, replicates={replicates}: must be at least 1")
         self._max_turns, self._replicates = max_turns, replicates
 
     async def prepare(self, arena: Arena) -> Sequence[Coordinator]:

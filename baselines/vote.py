@@ -116,8 +116,8 @@ class CostMatchedVote(Contender):
         Raises:
             ConfigError: the temperature is too low for samples to differ.
         """
-        if most < 1:
-            raise ConfigError(f"method vote: most={most}: at least one sample is needed")
+        if most < 1 or (replicates is not None and replicates < 1):
+            raise ConfigError(f"method vote: most={most}, replicates={replicates}: must be at least 1")
         if temperature < LEAST_TEMPERATURE:
             raise ConfigError(
                 f"method vote: temperature={temperature} is below {LEAST_TEMPERATURE}: equal samples cannot vote"

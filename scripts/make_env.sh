@@ -22,6 +22,9 @@ reachable() {
     timeout 8 "$python" -c 'import sys, urllib.request; urllib.request.urlopen(sys.argv[1], timeout=4)' "$1" 2>/dev/null
 }
 
+# Byte code is made now, not in the first of the many short processes that a test or a run starts.
+export UV_COMPILE_BYTECODE=1
+
 # uv does not read pip's settings, so the folders of local wheels are handed on; pip takes over where uv cannot work.
 install() {
     local folders=${PIP_FIND_LINKS:-}
@@ -37,10 +40,12 @@ fi
 "$python" -m pip install -qq --disable-pip-version-check --constraint constraints.txt pip uv
 
 # PyTorch first and alone: its CPU index holds old copies of other packages, and the default index a build with CUDA.
-index=""
-if [[ -z ${GPU:-} ]] && reachable "$cpu_index/"; then
-    index=$cpu_index
-fi
+torch=$(grep '^torch==' constraints.txt)
 echo "installing PyTorch and the packages of constraints.txt"
-install --no-deps ${index:+--index-url "$index"} "$(grep '^torch==' constraints.txt)"
+if [[ -n ${GPU:-} ]] || ! reachable "$cpu_index/"; then
+    install --no-deps "$torch"
+elif ! install --no-deps --index-url "$cpu_index" "$torch"; then
+    echo "$cpu_index has no $torch for this machine; taking it from the default index" >&2
+    install --no-deps "$torch"
+fi
 install --constraint constraints.txt --build-constraint constraints.txt --editable '.[local]' --group dev

@@ -62,6 +62,20 @@ class TestConfiguration:
         """A vote of equal samples is refused before anything is asked."""
         assert "temperature" in line(tmp_path, *TINY, "methods.vote.temperature=0.1")
 
+    @pytest.mark.parametrize(
+        ("word", "place"),
+        [
+            ("methods.coordinator=null", "methods.coordinator"),
+            ("coordinator.max_turns=abc", "max_turns=abc"),
+            ("methods.vote.temperature=nan", "temperature=nan"),
+            ("tasks.sums.n_test=abc", "tasks.sums.n_test"),
+            ("trainer.optimiser.popsize=3.5", "trainer.optimiser"),
+        ],
+    )
+    def test_values_of_the_wrong_kind(self, word: str, place: str, tmp_path: Path) -> None:
+        """A value that its class cannot use is named before anything is asked."""
+        assert place in line(tmp_path, *TINY[:1], word)
+
     def test_nothing_is_left_behind(self, tmp_path: Path) -> None:
         """A run that refused to start leaves no run folder."""
         line(tmp_path, *TINY, "methods.vote.temperature=0.1")

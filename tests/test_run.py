@@ -149,6 +149,17 @@ class TestResume:
         assert done.returncode == 0, done.stderr
         assert "concurrency=2" in json.loads((copy / "manifest.json").read_bytes())["changes"][-1]["note"]
 
+    def test_one_process_at_a_time(self, tmp_path: Path) -> None:
+        """A run that another process works in is not taken up."""
+        process = started("trinity.run", *TINY, LATE, cwd=tmp_path)
+        run = _when(tmp_path, 5)
+        process.send_signal(signal.SIGSTOP)
+        done = command("trinity.run", f"resume={run}", cwd=tmp_path)
+        process.kill()
+        process.wait()
+        assert done.returncode == 2
+        assert "another process works in this run" in done.stderr
+
     def test_finished_run(self, copy: Path, tmp_path: Path) -> None:
         """There is nothing to resume in a finished run, and one line says so."""
         done = command("trinity.run", f"resume={copy}", cwd=tmp_path)
@@ -211,6 +222,30 @@ class TestReplay:
         (copy / "report.md").write_text((copy / "report.md").read_text().replace("report", "rapport", 1))
         done = command("trinity.replay", str(copy), cwd=tmp_path)
         assert (done.returncode, done.stderr) == (1, "report.md differs\n")
+
+    def test_missing_policy(self, copy: Path, tmp_path: Path) -> None:
+        """Trained parameters that were taken away are missed."""
+        (copy / "checkpoint" / "coordinator" / "best.safetensors").unlink()
+        done = command("trinity.replay", str(copy), cwd=tmp_path)
+        assert done.returncode == 1
+        assert "parameters are missing" in done.stderr
+
+    def test_leaves_strangers_files_alone(self, copy: Path, tmp_path: Path) -> None:
+        """A folder with files that no replay made is refused and kept."""
+        (tmp_path / "mine").mkdir()
+        (tmp_path / "mine" / "ledger.sqlite").write_text("mine")
+        done = command("trinity.replay", str(copy), "--out", str(tmp_path / "mine"), cwd=tmp_path)
+        assert done.returncode == 2
+        assert (tmp_path / "mine" / "ledger.sqlite").read_text() == "mine"
+
+    @pytest.mark.parametrize("change", [{"agents": None}, {"recipe": "x"}, {"encoder": {"d": "x"}}])
+    def test_damaged_manifest(self, change: dict[str, Any], copy: Path, tmp_path: Path) -> None:
+        """A manifest that makes no sense is one line, not a traceback."""
+        manifest = json.loads((copy / "manifest.json").read_bytes())
+        (copy / "manifest.json").write_text(json.dumps({**manifest, **change}))
+        done = command("trinity.replay", str(copy), cwd=tmp_path)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert done.stderr.startswith("error: ")
 
     def test_unfinished(self, copy: Path, tmp_path: Path) -> None:
         """An unfinished run is not replayed; the line says how to go on with it."""

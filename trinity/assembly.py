@@ -27,13 +27,25 @@ def node(config: Mapping[str, Any]) -> DictConfig:
     return OmegaConf.create(dict(config))
 
 
+def build_at(config: DictConfig, group: str, name: str) -> Any:
+    """What an entry of a group describes.
+
+    Raises:
+        ConfigError: it is null, no mapping, or wrong.
+    """
+    entry = config[group][name]
+    if not isinstance(entry, DictConfig):
+        raise ConfigError(f"{group}.{name}={entry}: must be a mapping with a _target_; ~{group}.{name} leaves it out")
+    return build(entry)
+
+
 def build_tasks(config: DictConfig) -> dict[str, Task]:
     """Task name -> task, in config order.
 
     Raises:
         ConfigError: no task, or one is configured wrongly.
     """
-    tasks: dict[str, Task] = {name: build(config.tasks[name]) for name in config.tasks}
+    tasks: dict[str, Task] = {name: build_at(config, "tasks", name) for name in config.tasks}
     if not tasks:
         raise ConfigError("no task is chosen; give task=[NAME, ...]")
     for name, task in tasks.items():
@@ -48,7 +60,7 @@ def build_contenders(config: DictConfig) -> dict[str, Contender]:
     Raises:
         ConfigError: no method, or one is configured wrongly.
     """
-    contenders: dict[str, Contender] = {name: build(config.methods[name]) for name in config.methods}
+    contenders: dict[str, Contender] = {name: build_at(config, "methods", name) for name in config.methods}
     if not contenders:
         raise ConfigError("no method is chosen; give method=[NAME, ...]")
     return contenders

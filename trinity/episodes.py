@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -155,7 +156,7 @@ class Player:
             weighted_tokens=usage.weighted_tokens,
             cost_usd=_total(costs),
             gflop=_total(gflops),
-            latency_s=sum(call.latency_s for call in calls),
+            latency_s=math.fsum(call.latency_s for call in calls),
             call_ids=tuple(call.call_id for call in calls),
         )
 
@@ -212,4 +213,4 @@ def _first(errors: BaseExceptionGroup) -> BaseException:
 def _total(parts: list[float | None]) -> float | None:
     """Sum, or None when any part is unknown: an unknown price is not zero."""
     known = [part for part in parts if part is not None]
-    return sum(known) if len(known) == len(parts) else None
+    return math.fsum(known) if len(known) == len(parts) else None

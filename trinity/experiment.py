@@ -26,7 +26,7 @@ from trinity.llm.pool import Pool
 from trinity.llm.store import OwnFirst, Store
 from trinity.pipeline import contest, publish, summarise
 from trinity.progress import ConsoleProgress
-from trinity.resume import changes_since, saved_run
+from trinity.resume import alone_in, changes_since, saved_run
 from trinity.runs.ledger import Ledger
 from trinity.runs.manifest import add_wall_time, append_change, read_manifest, write_manifest
 from trinity.types import Task
@@ -75,6 +75,7 @@ class _Run:
             contenders = build_contenders(self.config)
             tasks = build_tasks(self.config)
             pool: Pool = build(self.config.pool)
+            stack.enter_context(alone_in(self.folder))
             stack.push_async_callback(pool.close)
             splits = checked_items(tasks, pool.agents)
             await self._prepare(pool)

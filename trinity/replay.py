@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 SAME_THETA = 1e-9
 """Differences of parameters that only rounding makes."""
 
+POLICIES = "checkpoint/*/best.safetensors"
+MARK = "rebuilt"
+"""File that says that a folder was made by a replay and may be emptied by the next one."""
+
 SHOWN = 10
 """Differences that are printed; the rest is counted."""
 
@@ -47,7 +51,11 @@ def command() -> int:
     parser.add_argument("--recompute", action="store_true", help="run encoder and head again and compare the logits")
     parser.add_argument("--out", type=Path, help="where the rebuilt files go (default: RUN/replay)")
     given = parser.parse_args([word for word in sys.argv[1:] if word.lower() != "debug=true"])
-    differences = list(replay(given.run, given.out or given.run / "replay", recompute=given.recompute))
+    try:
+        differences = list(replay(given.run, given.out or given.run / "replay", recompute=given.recompute))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise LedgerError(f"{given.run}: a file of this run is damaged or of another version ({what})") from error
     for line in differences[:SHOWN]:
         print(line, file=sys.stderr)
     if len(differences) > SHOWN:
@@ -81,9 +89,10 @@ def replay(run: Path, out: Path, *, recompute: bool = False) -> Iterator[str]:
 
 def _clear(out: Path) -> None:
     """Make room for rebuilt files: what an earlier replay left must not be taken up again."""
-    if (out / "manifest.json").exists():
-        raise LedgerError(f"{out} holds a run; give --out another folder")
     out.mkdir(parents=True, exist_ok=True)
+    if any(out.iterdir()) and not (out / MARK).exists():
+        raise LedgerError(f"{out} holds files that no replay made; give --out an empty folder")
+    (out / MARK).touch()
     shutil.rmtree(out / "checkpoint", ignore_errors=True)
     for file in out.glob("ledger.sqlite*"):
         file.unlink()
@@ -126,8 +135,12 @@ def differences(run: Path, out: Path, rebuilt: Ledger, summary: Mapping[str, Any
             yield f"summary.json: {key} differs"
     if (run / "report.md").read_bytes() != (out / "report.md").read_bytes():
         yield "report.md differs"
-    for policy in sorted(run.glob("checkpoint/*/best.safetensors")):
-        yield from _policy_difference(policy, out / policy.relative_to(run))
+    places = {policy.relative_to(folder) for folder in (run, out) for policy in folder.glob(POLICIES)}
+    for place in sorted(places):
+        if (run / place).exists() and (out / place).exists():
+            yield from _policy_difference(run / place, out / place)
+        else:
+            yield f"{place}: the trained parameters are missing"
 
 
 def _policy_difference(was: Path, now: Path) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,27 @@ def saved_run(cfg: DictConfig, overrides: list[str]) -> tuple[Path, DictConfig, 
     for key in named.keys() & set(CHANGEABLE):
         OmegaConf.update(saved, key, OmegaConf.select(cfg, key))
     return folder, saved, [word for key, word in named.items() if key in CHANGEABLE]
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Hold a run's folder, which one process at a time may work in; the system lets go however the process ends.
+
+    Raises:
+        LedgerError: another process holds it.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(folder / "lock", timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise LedgerError(f"{folder}: another process works in this run; wait for it or stop it") from None
+    try:
+        yield
+    finally:
+        lock.release()
+        (folder / "lock").unlink(missing_ok=True)
 
 
 def changes_since(manifest: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:

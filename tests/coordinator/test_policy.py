@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,7 +84,7 @@ class TestLedgered:
             theta = np.random.default_rng(0).normal(size=5 * 8)
             live = HeadPolicy("p", NAMES, HashedEncoder(8), LinearHead(8, 2), theta, sampled=True, ledger=ledger)
             choice = await live.choose(("question",), 0, context())
-            assert await RecordedPolicy("p", NAMES, ledger, copy).choose(("question",), 0, context()) == choice
+            assert await RecordedPolicy("p", NAMES, True, ledger, copy).choose(("question",), 0, context()) == choice
             row = next(copy.decisions())
             assert (row.agent, row.role) == (NAMES[choice.agent], choice.role)
 
@@ -91,11 +93,29 @@ class TestLedgered:
         with Ledger.create(tmp_path / "a.sqlite") as ledger:
             live = HeadPolicy("p", NAMES, HashedEncoder(8), LinearHead(8, 2), np.zeros(40), sampled=True, ledger=ledger)
             await live.choose(("question",), 0, context())
-            recorded = RecordedPolicy("p", NAMES, ledger, ledger)
+            recorded = RecordedPolicy("p", NAMES, True, ledger, ledger)
             with pytest.raises(LedgerError, match="another transcript"):
                 await recorded.choose(("other",), 0, context())
             with pytest.raises(LedgerError, match="no decision of p on sums"):
                 await recorded.choose(("question",), 1, context())
+
+    @pytest.mark.parametrize("part", ["logits", "noise", "agent", "role"])
+    async def test_changed_decision_is_refused(self, part: str, tmp_path: Path) -> None:
+        """A stored decision whose logits, noise or choice were changed does not replay."""
+        with Ledger.create(tmp_path / "a.sqlite") as ledger:
+            theta = np.random.default_rng(0).normal(size=5 * 8)
+            live = HeadPolicy("p", NAMES, HashedEncoder(8), LinearHead(8, 2), theta, sampled=True, ledger=ledger)
+            await live.choose(("question",), 0, context())
+            row = next(ledger.decisions())
+            others: dict[str, Any] = {
+                "logits": -row.logits,
+                "noise": row.noise * 0,
+                "agent": next(name for name in NAMES if name != row.agent),
+                "role": next(role for role in ROLES if role != row.role),
+            }
+            ledger.add_decision(replace(row, **{part: others[part]}))
+            with pytest.raises(LedgerError, match="does not follow"):
+                await RecordedPolicy("p", NAMES, True, ledger, ledger).choose(("question",), 0, context())
 
     async def test_argmax_has_no_noise(self, tmp_path: Path) -> None:
         """An argmax policy takes the largest logit in every replicate."""

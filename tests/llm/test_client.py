@@ -131,6 +131,18 @@ async def test_close_waits_for_calls_without_waiters() -> None:
     assert len(bench.store.rows) == 1
 
 
+async def test_close_does_not_wait_for_ever() -> None:
+    """A call that does not end in time is cancelled when the client is closed, and nothing of it is kept."""
+    held = Held()
+    bench = Bench(held)
+    only = asyncio.create_task(bench.ask())
+    await held.started.wait()
+    await bench.client.close(grace_s=0.01)
+    with pytest.raises(asyncio.CancelledError):
+        await only
+    assert bench.store.rows == {}
+
+
 async def test_failure_reaches_all_waiters_and_is_not_kept() -> None:
     """Every waiter hears of the failure; the next call tries anew."""
     held = Held(TransportError("bad_request", "no such thing"))

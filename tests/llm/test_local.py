@@ -19,10 +19,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from trinity.errors import ConfigError, EndpointError, WeightsError
+from trinity.llm.models import MODELS
 from trinity.llm.transports import local
 from trinity.llm.transports.base import Request, TransportError
 from trinity.llm.transports.local import LocalServer
-from trinity.llm.models import MODELS
 from trinity.llm.weights import Weights
 
 NAME = "smollm2-135m-instruct"

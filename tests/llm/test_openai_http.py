@@ -488,3 +488,25 @@ async def test_a_server_that_stays_broken_fails_the_call(server: Server) -> None
         await client.complete(make_agent(), QUESTION, make_context())
     await client.close()
     assert len(server.bodies) == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("inf", None),
+        ("nan", None),
+        ("-3", 0.0),
+        ("1e3", 1000.0),
+        ("Mon, 01 Jan 9999999 00:00:00 GMT", None),
+        ("x", None),
+    ],
+)
+def test_retry_after_of_any_kind(value: str, seconds: float | None) -> None:
+    """A Retry-After that is no finite time is taken as none, never as an error."""
+    assert read_retry_after(value) == seconds
+
+
+def test_absurd_counts_are_not_reported_ones() -> None:
+    """Negative, fractional and gigantic token counts are as good as none, so they are estimated."""
+    for count in (-1, 1.5, 2**31, 10**400, True, "7"):
+        assert read_usage({"prompt_tokens": count, "completion_tokens": 1}) is None

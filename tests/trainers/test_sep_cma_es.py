@@ -84,7 +84,7 @@ def test_candidates_are_independent_draws(popsize: int) -> None:
         steps = np.vstack([optimiser.ask() - optimiser.mean, before])
         assert np.abs(np.corrcoef(steps)[np.triu_indices(len(steps), 1)]).max() < 0.7
         before = steps[:popsize]
-        optimiser.tell(np.arange(popsize))
+        optimiser.tell(np.arange(popsize, dtype=np.float64))
 
 
 def test_maximises() -> None:

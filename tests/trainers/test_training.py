@@ -129,6 +129,8 @@ async def test_checkpoint_is_small_and_complete(tmp_path: Path) -> None:
     ("key", "value"),
     [
         ("generations", 0),
+        ("generations", 1.5),
+        ("cost_weight", float("inf")),
         ("trajectories", 0),
         ("validate_every", 0),
         ("finalists", 0),

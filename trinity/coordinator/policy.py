@@ -23,6 +23,9 @@ from trinity.errors import LedgerError
 from trinity.runs.ledger import DecisionKey, DecisionRow, Ledger
 from trinity.types import ROLES
 
+ROUNDING = 1e-5
+"""Relative; the ledger keeps logits in single precision."""
+
 
 def draw_noise(agents: Sequence[str], turn: int, context: Context, *, sampled: bool) -> NDArray[np.float64]:
     """Gumbel noise for agents and roles, shape (L + 3,); zeros for an argmax policy."""
@@ -104,6 +107,7 @@ class RecordedPolicy:
 
     name: str
     agents: Sequence[str]
+    sampled: bool
     source: Ledger
     ledger: Ledger
     checked: Callable[[DecisionRow, tuple[str, ...]], Awaitable[None]] | None = None
@@ -121,10 +125,23 @@ class RecordedPolicy:
             raise LedgerError(f"the ledger has no decision of {place}; the run is unfinished or its ledger was changed")
         if row.transcript_hash != digest(chunks):
             raise LedgerError(f"the decision of {place} was made on another transcript; prompts or ledger have changed")
+        if not self._follows(row, draw_noise(self.agents, turn, context, sampled=self.sampled)):
+            raise LedgerError(f"the decision of {place} does not follow from its logits and noise; it was changed")
         if self.checked is not None:
             await self.checked(row, chunks)
         self.ledger.add_decision(row)
         return Choice(list(self.agents).index(row.agent), row.role, row.encoder_tokens)
+
+    def _follows(self, row: DecisionRow, noise: NDArray[np.float64]) -> bool:
+        """Whether the stored choice is the largest sum, up to the rounding of the stored logits."""
+        if row.agent not in self.agents or row.role not in ROLES or not np.array_equal(row.noise, noise):
+            return False
+        total, n_agents = row.logits + noise, len(self.agents)
+        agent, role = list(self.agents).index(row.agent), n_agents + ROLES.index(row.role)
+        slack = ROUNDING * max(1.0, float(np.max(np.abs(total))))
+        return bool(
+            total[agent] >= np.max(total[:n_agents]) - slack and total[role] >= np.max(total[n_agents:]) - slack
+        )
 
 
 class Policies(Protocol):
@@ -178,8 +195,8 @@ class RecordedPolicies:
         self, name: str, agents: Sequence[str], head: Head, theta: NDArray[np.float64], *, sampled: bool
     ) -> RecordedPolicy:
         """A repeating policy; theta does not matter to it."""
-        del head, theta, sampled
-        return RecordedPolicy(name, agents, self.source, self.ledger)
+        del head, theta
+        return RecordedPolicy(name, agents, sampled, self.source, self.ledger)
 
 
 class RecomputingPolicies:
@@ -204,7 +221,6 @@ class RecomputingPolicies:
         self, name: str, agents: Sequence[str], head: Head, theta: NDArray[np.float64], *, sampled: bool
     ) -> RecordedPolicy:
         """A repeating policy that counts what differs."""
-        del sampled
 
         async def compare(row: DecisionRow, chunks: tuple[str, ...]) -> None:
             state = await self.encoder.encode(chunks)
@@ -214,4 +230,4 @@ class RecomputingPolicies:
             self.flipped += (agents[agent], ROLES[role]) != (row.agent, row.role)
             self.largest = max(self.largest, float(np.max(np.abs(logits.astype(np.float32) - row.logits))))
 
-        return RecordedPolicy(name, agents, self._source, self._ledger, compare)
+        return RecordedPolicy(name, agents, sampled, self._source, self._ledger, compare)

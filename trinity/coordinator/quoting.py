@@ -7,9 +7,11 @@ import re
 MARK = "| "
 """Starts every quoted line; no line of our own starts with it."""
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]")
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
+)
 _BREAKS = re.compile(r"\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-_SPECIAL = re.compile(r"<(?=[|/\uff5c]?[A-Za-z_\uff5c|])|\[(?=/?(?:INST|SYS|TOOL)\w*\])")
+_SPECIAL = re.compile(r"<(?=[|/\uff5c]?[A-Za-z_\uff5c|])|\[(?=/?(?:INST|SYS|TOOL|AVAILABLE_TOOLS)\w*\])")
 
 
 def quote(text: str) -> str:

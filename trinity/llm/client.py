@@ -22,6 +22,9 @@ from trinity.types import Agent, Completion, Message, Price
 RECENT_CALLS = 4096
 """Answers kept in memory: candidates of one generation ask the same within minutes."""
 
+GRACE_S = 10.0
+"""Seconds that an interrupted run waits for answers on the wire."""
+
 FIRST_REQUESTS = 3
 """An agent whose first so many requests are all refused is set up wrongly."""
 
@@ -107,10 +110,17 @@ class Client:
         context.enter(place, completion)
         return completion
 
-    async def close(self) -> None:
-        """Wait for calls in flight, so that what was paid is kept; then close the pool."""
-        while self._flights:
-            await asyncio.wait(list(self._flights.values()))
+    async def close(self, grace_s: float = GRACE_S) -> None:
+        """Give calls in flight `grace_s` seconds, so that what was paid is kept; then cancel them and close the pool.
+
+        When a run ends well none is in flight; when it is interrupted nobody waits out retries.
+        """
+        flights = list(self._flights.values())
+        if flights:
+            _, late = await asyncio.wait(flights, timeout=grace_s)
+            for flight in late:
+                flight.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
         await self.pool.close()
 
     def _request(self, agent: Agent, messages: Sequence[Message], context: Context) -> Request:

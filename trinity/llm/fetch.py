@@ -253,10 +253,10 @@ def _bytes_in(folder: Path) -> int:
 
 
 def _last_error(log: IO[bytes]) -> str:
-    """The line in which pip says what was wrong."""
+    """The line in which pip says what was wrong; of a traceback, which it announces as `Exception:`, the last one."""
     log.seek(0)
     lines = [line.strip() for line in log.read().decode("utf-8", "replace").splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("ERROR")]
+    errors = [line for line in lines if line.startswith("ERROR") and line != "ERROR: Exception:"]
     return f"pip: {(errors or lines or ['failed without a word'])[-1].removeprefix('ERROR: ')}"
 
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from trinity.types import Agent, Message, Price, Usage
-
-if TYPE_CHECKING:
-    from tiktoken import Encoding
 
 CountTokens = Callable[[str], int]
 
@@ -27,19 +23,20 @@ def rough_tokens(text: str) -> int:
 def bpe_tokens(text: str) -> int:
     """Tokens of `text` in OpenAI's vocabulary cl100k_base, for models whose own tokenizer is not known.
 
-    The vocabulary lies inside litellm, so no network is needed. Special tokens that are spelled out count as plain text.
+    The vocabulary lies inside litellm, so no network is needed; it is loaded by the first call, which takes seconds.
+    Special tokens spelled out in `text` are plain text. Of very long texts litellm counts samples.
     """
-    return len(_vocabulary().encode_ordinary(text))
+    return _token_counter()(text)
 
 
 @functools.cache
-def _vocabulary() -> Encoding:
+def _token_counter() -> CountTokens:
     # Without this litellm downloads a table of prices while it is imported.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     import litellm
 
-    encoding: Encoding = litellm.encoding
-    return encoding
+    # The model stands for its vocabulary.
+    return lambda text: litellm.token_counter(model="gpt-3.5-turbo", text=text)
 
 
 def estimated_usage(messages: Sequence[Message], text: str, reasoning: str, count: CountTokens) -> Usage:

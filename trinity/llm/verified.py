@@ -20,7 +20,9 @@ def known_sha256(path: Path, cache: Path) -> str:
         WeightsError: it cannot be read.
     """
     try:
-        return _noted(path, cache) or note_sha256(path, cache, file_sha256(path))
+        # The stamp from before the reading: a file that changes meanwhile must not keep the hash.
+        stamp = _stamp(path, cache)
+        return _noted(*stamp) or _keep(*stamp, file_sha256(path))
     except LedgerError as error:
         raise WeightsError(str(error)) from error
     except OSError as error:
@@ -35,9 +37,8 @@ def _stamp(path: Path, cache: Path) -> tuple[Path, dict[str, int | str]]:
     return note, {"path": str(real), "size": stat.st_size, "mtime_ns": stat.st_mtime_ns}
 
 
-def _noted(path: Path, cache: Path) -> str | None:
+def _noted(note: Path, facts: dict[str, int | str]) -> str | None:
     """The hash in the note, if the file has not changed since."""
-    note, facts = _stamp(path, cache)
     try:
         stored = json.loads(note.read_text("utf-8"))
     except (OSError, ValueError):
@@ -48,9 +49,13 @@ def _noted(path: Path, cache: Path) -> str | None:
     return digest if stored == facts else None
 
 
-def note_sha256(path: Path, cache: Path, digest: str) -> str:
-    """Keep the hash of a file as it is now; returns it."""
-    note, facts = _stamp(path, cache)
+def note_sha256(path: Path, cache: Path, digest: str) -> None:
+    """Keep the hash of a file that was just written, so that it need not be read again."""
+    _keep(*_stamp(path, cache), digest)
+
+
+def _keep(note: Path, facts: dict[str, int | str], digest: str) -> str:
+    """Write the note; returns the hash."""
     # A note only saves time: an unwritable cache costs a second per start, not the run.
     with suppress(OSError, LedgerError):
         note.parent.mkdir(parents=True, exist_ok=True)

@@ -113,7 +113,8 @@ def _registered(name: str, path: str | Path | None) -> Model:
         return MODELS[name]
     unused = ", but 'path' is not in weights.sources" if path is not None else ""
     raise WeightsError(
-        f"unknown weights {name!r}: {did_you_mean(name, MODELS)} (any other GGUF file can be named in weights.paths{unused})"
+        f"unknown weights {name!r}: {did_you_mean(name, MODELS)} "
+        f"(any other GGUF file can be named in weights.paths{unused})"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -89,14 +90,16 @@ class Training:
             ConfigError: names the key.
         """
         for key in ("generations", "trajectories", "validate_every", "finalists", "reeval_replicates"):
-            if getattr(self, key) < 1:
-                raise ConfigError(f"trainer.{key}={getattr(self, key)}: must be at least 1")
+            if not isinstance(getattr(self, key), int) or getattr(self, key) < 1:
+                raise ConfigError(f"trainer.{key}={getattr(self, key)}: must be a whole number of at least 1")
+        if not math.isfinite(self.cost_weight):
+            raise ConfigError(f"trainer.cost_weight={self.cost_weight}: must be finite")
         for key, choices in (("noise", get_args(Noise)), ("cost_axis", (None, *get_args(CostAxis)))):
             if getattr(self, key) not in choices:
                 raise ConfigError(f"trainer.{key}={getattr(self, key)}: choose from {', '.join(map(str, choices))}")
         try:
-            self.optimiser(SMALLEST, seed=0)
-        except TypeError as error:
+            self.optimiser(SMALLEST, seed=0).ask()
+        except (TypeError, ValueError, OverflowError) as error:
             raise ConfigError(f"trainer.optimiser: {error}") from error
 
     async def fit(self, problem: Problem, arena: Arena) -> Fitted:

@@ -45,8 +45,8 @@ def test_report_has_every_section(folder: Path) -> None:
     text = (folder / "report.md").read_text()
     assert headings(text) == [
         "quickstart: report", "Results", "What this run can and cannot say", "choice", "sums", "Accuracy and cost",
-        "Who was asked", "Headroom", "Training", "Effort before the test", "How the controls were chosen", "Failures", "Models",
-        "Replay",
+        "Who was asked", "Headroom", "Training", "Effort before the test", "How the controls were chosen", "Failures",
+        "Models", "Replay",
     ]  # fmt: skip
     assert "- episodes: 96" in text
     assert "  - sums:\n    - n: 3" in text

@@ -128,12 +128,12 @@ def test_training_is_drawn_and_counted_as_the_console_counts(
     summary: dict[str, Any], generations: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Generations stand at 1, 2, 3, the validated one at 2, and the caption adds up episodes and calls."""
-    lines: dict[str, list[float]] = {}
+    lines: dict[str, list[int]] = {}
     captions: list[str] = []
 
     def keep(figure: Figure) -> bytes:
         for axes in figure.axes:
-            lines.update({str(line.get_label()): [float(x) for x in line.get_xdata(orig=True)] for line in axes.lines})
+            lines.update({str(line.get_label()): np.asarray(line.get_xdata()).tolist() for line in axes.lines})
         captions.append(figure.get_supxlabel())
         return b""
 

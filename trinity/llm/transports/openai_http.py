@@ -23,14 +23,16 @@ How a failure is read
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import time
 from base64 import b64encode
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit, urlunsplit
 
 from trinity.errors import ConfigError, EndpointError
 from trinity.llm.transports.base import ErrorKind, Reply, Request, TransportError
@@ -38,6 +40,9 @@ from trinity.types import FinishReason, PoolKind, Usage
 
 if TYPE_CHECKING:
     import aiohttp
+
+_ABSURD_TOKENS = 2**31
+"""A count that no call can have; it is taken as not reported."""
 
 MAX_BODY_BYTES = 16 * 2**20
 """A longer body is no answer; it would only fill the memory."""
@@ -90,8 +95,8 @@ class OpenAIHTTP:
     """`POST {base_url}/chat/completions`, one attempt a call, over one session without a connection limit of its own.
 
     The key is read from the environment variable `api_key_env` at the first call and appears nowhere else; user info
-    and query of `base_url` go on the wire only. `headers` are for what is no secret, judged by their names. Timeouts are in seconds: `connect`
-    to a connection, `read` between two pieces of the answer, `total` for the whole attempt.
+    and query of `base_url` go on the wire only. `headers` are for what is no secret, judged by their names. Timeouts
+    are in seconds: `connect` to a connection, `read` between two pieces of the answer, `total` for the whole attempt.
     """
 
     kind: PoolKind = "live"
@@ -212,7 +217,7 @@ class OpenAIHTTP:
         if 200 <= status < 300:  # noqa: PLR2004 - a success, in HTTP's own numbers
             if not error or "choices" in body:
                 return self._redact_reply(read_reply(body))
-            if isinstance(error, dict) and isinstance(error.get("code"), int):
+            if isinstance(error, dict) and error.get("code") in range(400, 600):
                 status = error["code"]
         return self._failure(status, retry_after, _error_words(body, content))
 
@@ -286,10 +291,12 @@ def stable_url(base_url: str) -> str:
 
 
 def _url_secrets(parts: SplitResult) -> tuple[str, ...]:
-    """What must not be shown of a URL, as it stands there and decoded; a token may take the place of the user's name."""
+    """What must not be shown of a URL, as it stands there and decoded; a user's name may be a token too."""
     others = [parts.username or "", *(value for _, value in parse_qsl(parts.query))]
     values = [parts.password or "", *(value for value in others if len(value) >= _SECRET_CHARS)]
-    both = [form for value in values if value for form in (value, unquote(value))]
+    raw = [piece.partition("=")[2] for piece in parts.query.split("&")]
+    forms = (lambda text: text, unquote, quote, partial(quote, safe=""))
+    both = [form(value) for value in (*values, *raw) if value for form in forms]
     return tuple(dict.fromkeys(both))
 
 
@@ -365,7 +372,7 @@ def read_usage(usage: Any) -> Usage | None:
 
 def _count(holder: Any, key: str) -> int | None:
     value = holder.get(key) if isinstance(holder, dict) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _ABSURD_TOKENS else None
 
 
 def _error_words(body: Any, content: bytes) -> tuple[str, str]:
@@ -403,10 +410,10 @@ def read_retry_after(value: str | None) -> float | None:
     if value is None:
         return None
     try:
-        return max(0.0, float(value))
+        seconds = float(value)
     except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except (ValueError, TypeError):
-        return None
+        try:
+            seconds = parsedate_to_datetime(value).timestamp() - time.time()
+        except (ValueError, TypeError, OverflowError):
+            return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None
