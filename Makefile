@@ -21,7 +21,7 @@ test: $(INSTALLED)
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
-	$(PYTHON) -m pytest $(ARGS)
+	$(PYTHON) -m pytest -n auto --dist worksteal $(ARGS)
 
 bench: $(INSTALLED)
 	@$(PYTHON) -m tests.bench $(ARGS)

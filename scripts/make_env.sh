@@ -22,9 +22,6 @@ reachable() {
     timeout 8 "$python" -c 'import sys, urllib.request; urllib.request.urlopen(sys.argv[1], timeout=4)' "$1" 2>/dev/null
 }
 
-# Byte code is made now, not in the first of the many short processes that a test or a run starts.
-export UV_COMPILE_BYTECODE=1
-
 # uv does not read pip's settings, so the folders of local wheels are handed on; pip takes over where uv cannot work.
 install() {
     local folders=${PIP_FIND_LINKS:-}
@@ -49,3 +46,9 @@ elif ! install --no-deps --index-url "$cpu_index" "$torch"; then
     install --no-deps "$torch"
 fi
 install --constraint constraints.txt --build-constraint constraints.txt --editable '.[local]' --group dev
+
+# uv leaves byte code to the first import, and where Python may write none (PYTHONDONTWRITEBYTECODE) every short process
+# would compile again what a run needs from its start. All packages together would take four times as long.
+started=(numpy scipy pandas pyarrow statsmodels matplotlib cma hydra omegaconf antlr4 aiohttp rich)
+site=$(echo "$venv"/lib/python3*/site-packages)
+"$python" -m compileall -q -j 0 -x '/tests?/' "${started[@]/#/$site/}"

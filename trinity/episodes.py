@@ -170,7 +170,7 @@ class _Outcome:
 
 
 async def judge(task: Task, item: Item, episode: Episode) -> _Outcome:
-    """Status and scores of an episode (design, section 3): no answer, truncated and refused score 0, keep `raw_score`.
+    """Status and scores of an episode honestly: no answer, truncated and refused score 0, keep `raw_score`.
 
     Raises:
         GraderError: the grader failed.

@@ -23,6 +23,7 @@ from trinity.episodes import Player, Stamp
 from trinity.errors import LedgerError
 from trinity.llm.client import Client
 from trinity.llm.pool import Pool
+from trinity.llm.pricing import bpe_tokens
 from trinity.llm.store import OwnFirst, Store
 from trinity.pipeline import contest, publish, summarise
 from trinity.progress import ConsoleProgress
@@ -135,7 +136,9 @@ class _Run:
         config = self.config
         store = Store.open(Path(config.store))
         stack.callback(store.close)
-        client = Client(pool, OwnFirst(ledger.calls, store), ledger, concurrency=config.concurrency)
+        client = Client(
+            pool, OwnFirst(ledger.calls, store), ledger, concurrency=config.concurrency, count_tokens=bpe_tokens
+        )
         stack.push_async_callback(client.close)
         stamp = Stamp(manifest["run_id"], config.name, pool.name, pool.kind, config.seed)
         player = Player(client, ledger, stamp, phase_seeds(config), config.concurrency)

@@ -92,6 +92,7 @@ def test_settings_tell_what_shapes_the_answers() -> None:
         "engine_version": importlib.metadata.version("xllamacpp"),
         "weights": NAME,
         "weights_sha256": MODELS[NAME].sha256,
+        "licence": MODELS[NAME].licence,
         "chat_template_sha256": MODELS[NAME].template_sha256,
         "threads": 3,
         "slots": 4,
