@@ -98,7 +98,8 @@ class Training:
             if getattr(self, key) not in choices:
                 raise ConfigError(f"trainer.{key}={getattr(self, key)}: choose from {', '.join(map(str, choices))}")
         try:
-            self.optimiser(SMALLEST, seed=0).ask()
+            trial = self.optimiser(SMALLEST, seed=0)
+            trial.tell([0.0] * len(trial.ask()))
         except (TypeError, ValueError, OverflowError) as error:
             raise ConfigError(f"trainer.optimiser: {error}") from error
 
