@@ -64,7 +64,7 @@ def report(error: BaseException, *, debug: bool) -> int:
     if debug:
         traceback.print_exception(error)
     if isinstance(error, KeyboardInterrupt):
-        return _say("interrupted; a run goes on with: python -m trinity.run resume=RUN", EXIT_INTERRUPTED)
+        return _say("interrupted", EXIT_INTERRUPTED)
     if isinstance(error, BrokenPipeError):
         return EXIT_PIPE
     if isinstance(error, TrinityError):

@@ -50,7 +50,8 @@ def run(cfg: DictConfig) -> int:
             folder, config, changes = saved_run(cfg, list(hydra.overrides.task))
             asyncio.run(_Run(folder, config, progress, resumed=True, changes=changes).play())
         else:
-            asyncio.run(_Run(_short(Path(hydra.runtime.output_dir)), cfg, progress).play())
+            folder = _short(Path(hydra.runtime.output_dir))
+            asyncio.run(_Run(folder, cfg, progress).play())
     return 0
 
 
@@ -88,6 +89,9 @@ class _Run:
             )
             try:
                 await contest(arena, contenders, self._early_table(arena, manifest))
+            except asyncio.CancelledError:
+                self.progress.say(f"stopped; go on with: python -m trinity.run resume={self.folder}")
+                raise
             finally:
                 add_wall_time(self.folder / "manifest.json", time.monotonic() - began)
             self._finish(arena)

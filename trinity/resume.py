@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ def saved_run(cfg: DictConfig, overrides: list[str]) -> tuple[Path, DictConfig, 
     saved = OmegaConf.create(manifest["recipe"])
     named = {word.split("=")[0].lstrip("+~"): word for word in overrides if not word.startswith("resume=")}
     if named.keys() - set(CHANGEABLE):
-        _refuse_difference(saved, cfg)
+        _refuse_difference(saved, cfg, named.keys())
     for key in named.keys() & set(CHANGEABLE):
         OmegaConf.update(saved, key, OmegaConf.select(cfg, key))
     return folder, saved, [word for key, word in named.items() if key in CHANGEABLE]
@@ -81,9 +81,11 @@ def _ungraded(folder: Path) -> int:
         return ledger.count_ungraded()
 
 
-def _refuse_difference(saved: DictConfig, cfg: DictConfig) -> None:
+def _refuse_difference(saved: DictConfig, cfg: DictConfig, named: Iterable[str]) -> None:
+    """Compare the configurations, the keys that the command line names first."""
     before, now = (_flat(OmegaConf.to_container(config, resolve=True)) for config in (saved, cfg))
-    for key in sorted(before.keys() | now.keys()):
+    keys = before.keys() | now.keys()
+    for key in [*sorted(keys & set(named)), *sorted(keys)]:
         if key not in (*CHANGEABLE, "resume") and before.get(key) != now.get(key):
             was, wanted = (redact_url(str(flat.get(key))) for flat in (before, now))
             raise ConfigError(

@@ -206,7 +206,9 @@ class OpenAIHTTP:
     def _read_key(self, variable: str) -> str:
         key = os.environ.get(variable, "").strip()
         if not key:
-            raise EndpointError(f"{self._shown_url}: no API key; set the environment variable {variable}")
+            raise EndpointError(
+                f"{self._shown_url}: no API key; set the environment variable {variable} (api_key_env: null where none is wanted)"
+            )
         if not (key.isascii() and key.isprintable()):
             raise EndpointError(f"{self._shown_url}: the key in {variable} holds characters that no header may hold")
         return key
