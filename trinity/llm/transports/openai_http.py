@@ -207,7 +207,8 @@ class OpenAIHTTP:
         key = os.environ.get(variable, "").strip()
         if not key:
             raise EndpointError(
-                f"{self._shown_url}: no API key; set the environment variable {variable} (api_key_env: null where none is wanted)"
+                f"{self._shown_url}: no API key; set the environment variable {variable} "
+                "(api_key_env: null where the endpoint wants none)"
             )
         if not (key.isascii() and key.isprintable()):
             raise EndpointError(f"{self._shown_url}: the key in {variable} holds characters that no header may hold")
