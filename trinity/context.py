@@ -22,12 +22,14 @@ class Context:
 
     So two methods or candidates meet the same noise at the same place, adding an agent does not move the others'
     noise, and the order in which coroutines end changes nothing. `seed` is the seed of the replicate's phase.
+    `order` is the episode's place among those of the run so far: where a budget runs short, earlier ones go first.
     """
 
     task: Task
     item: Item
     replicate: Replicate
     seed: int
+    order: int = 0
     _samples: Counter[str] = field(default_factory=Counter)
     _calls: list[Completion | None] = field(default_factory=list)
 

@@ -8,8 +8,11 @@
     │       └── WeightsGoneError      no source has them; the run goes on with the agents that are left
     ├── EndpointError            the run cannot ask this endpoint: nobody listens, credentials, model name
     ├── CallError                one call failed after its retries; its episode becomes `error`
+    ├── BudgetError              a cap of the run or of a phase is reached; its episode becomes `over_budget`, the run stops
+    ├── EpisodeCapError          the next call could pass the episode's own cap; the episode ends on its latest answer
     ├── GraderError              a grader failed; its episode becomes `error`
     ├── LedgerError              a ledger, store or run folder is missing, damaged or of another run
+    │   └── OfflineError         an answer is not in the store, and `store.mode=offline` lets nobody be asked
     └── UngradedError            training cannot go on before failed episodes are asked again
 
 A message says what is wrong, where, and what to do, in one line.
@@ -56,12 +59,24 @@ class CallError(TrinityError):
     """One call failed after its retries."""
 
 
+class BudgetError(TrinityError):
+    """A cap of the run or of a phase is reached; the run stops at an episode's end and can be resumed."""
+
+
+class EpisodeCapError(TrinityError):
+    """The next call could pass the episode's own cap; methods end with the answer they have."""
+
+
 class GraderError(TrinityError):
     """A grader failed; the episode is an `error`, not a wrong answer."""
 
 
 class LedgerError(TrinityError):
     """A ledger, store or run folder is missing, damaged or belongs to another run."""
+
+
+class OfflineError(LedgerError):
+    """An answer is not in the store and nobody may be asked."""
 
 
 class UngradedError(TrinityError):

@@ -95,11 +95,29 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """USD per million tokens; `source` names the table and its date."""
+    """USD per million tokens; `source` names the table and its date.
+
+    `cached_usd` is the price of cached input tokens; None: they are billed as any input.
+    """
 
     input_usd: float
     output_usd: float
     source: str
+    cached_usd: float | None = None
+
+
+class Spend(NamedTuple):
+    """What attempts cost or may cost; `usd` None = a price is unknown, never zero."""
+
+    usd: float | None = 0.0
+    weighted_tokens: int = 0
+    calls: int = 0
+
+    def plus(self, other: Spend) -> Spend:
+        """Both together; USD unknown where either is."""
+        known = self.usd is not None and other.usd is not None
+        usd = (self.usd or 0.0) + (other.usd or 0.0) if known else None
+        return Spend(usd, self.weighted_tokens + other.weighted_tokens, self.calls + other.calls)
 
 
 @dataclass(frozen=True, slots=True)
