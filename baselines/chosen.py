@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from baselines.single import SingleAgent
 from trinity.arena import Arena, Contender, cost_axis, mean_cost, mean_score
 from trinity.context import Context
+from trinity.forecast import Forecast, Ground
 from trinity.types import Agent, Client, Episode, Item, Record
 
 
@@ -69,6 +71,10 @@ class BestSingle(Contender):
         arena.choices["best_single"] = {"agent": agent.name, "accuracy_val": _scores(records)}
         return [fixed("best_single", agent.name, dict.fromkeys(arena.tasks, agent))]
 
+    def forecast(self, ground: Ground) -> Forecast:
+        """As `foreseen`."""
+        return foreseen(ground)
+
 
 class Lookup(Contender):
     """For each task the agent that is best on its validation items."""
@@ -82,6 +88,16 @@ class Lookup(Contender):
             task: {"agent": table[task].name, "accuracy_val": _scores(parts[task])} for task in arena.tasks
         }
         return [fixed("lookup", "", table)]
+
+    def forecast(self, ground: Ground) -> Forecast:
+        """As `foreseen`."""
+        return foreseen(ground)
+
+
+def foreseen(ground: Ground) -> Forecast:
+    """Every agent once on validation, then the dearest on test; what two methods share is counted for both."""
+    validation = [ground.played([agent], "val") for agent in ground.agents]
+    return reduce(Forecast.plus, validation, ground.played(ground.agents, "test", times=ground.times(ground.agents)))
 
 
 def _scores(records: Mapping[str, Sequence[Record]]) -> dict[str, float | None]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from trinity.arena import Arena, Contender, CostAxis, cost, cost_axis
+from trinity.forecast import Forecast, Ground
 from trinity.types import Method, Record
 
 
@@ -19,6 +20,10 @@ class Oracle(Contender):
         if "single" not in arena.ready:
             arena.notes.append("oracle: n/a, it is derived from the method single, which must stand before it")
         return ()
+
+    def forecast(self, ground: Ground) -> Forecast:
+        """Nothing is asked."""
+        return Forecast()
 
     def derive(self, arena: Arena) -> Iterator[Record]:
         """One record per item and replicate, streamed; ungraded where an agent's missing grade could matter."""

@@ -8,6 +8,7 @@ from trinity.arena import Arena, Contender
 from trinity.coordinator.policy import RandomPolicy
 from trinity.coordinator.protocol import Coordinator
 from trinity.errors import ConfigError
+from trinity.forecast import Forecast, Ground
 
 
 class RandomChoice(Contender):
@@ -31,3 +32,8 @@ class RandomChoice(Contender):
                 policy, arena.agents, self._max_turns, name="random", backbone=arena.pool, replicates=self._replicates
             )
         ]
+
+    def forecast(self, ground: Ground) -> Forecast:
+        """All turns of every test episode."""
+        times = min(self._replicates or ground.replicates, ground.replicates)
+        return ground.played(ground.agents, "test", turns=self._max_turns, times=times)

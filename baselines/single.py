@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from trinity.arena import Arena, Contender
 from trinity.context import Context
 from trinity.coordinator.protocol import alone, read_turn
+from trinity.forecast import Forecast, Ground
 from trinity.types import Agent, Client, Completion, Episode, Item
 
 
@@ -50,3 +52,8 @@ class Single(Contender):
     async def prepare(self, arena: Arena) -> Sequence[SingleAgent]:
         """One method per agent; nothing is chosen."""
         return [SingleAgent(agent) for agent in arena.agents]
+
+    def forecast(self, ground: Ground) -> Forecast:
+        """One call per agent, test item and replicate."""
+        parts = [ground.played([agent], "test", times=ground.times([agent])) for agent in ground.agents]
+        return reduce(Forecast.plus, parts)

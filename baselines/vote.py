@@ -11,6 +11,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from importlib import resources
 from typing import Any
 
@@ -20,8 +21,9 @@ from trinity.arena import Arena, Contender, cost_axis, mean_cost
 from trinity.context import Context
 from trinity.coordinator.protocol import alone, read_turn
 from trinity.coordinator.quoting import quote
-from trinity.errors import ConfigError
-from trinity.types import Agent, Client, Completion, Episode, Item, Message, Record
+from trinity.errors import ConfigError, EpisodeCapError
+from trinity.forecast import Forecast, Ground, episode, less, scaled
+from trinity.types import Agent, Client, Completion, Episode, Item, Message, Record, Spend, Task
 
 LEAST_TEMPERATURE = 0.7
 
@@ -52,12 +54,18 @@ class Vote:
             client.complete(self.agent, alone(self.agent, opening), context) for _ in range(self.samples[item.task])
         ]
         completions = await all_answered(asked)
+        if not completions:
+            return Episode(None, capped=True)
+        capped = len(completions) < len(asked)
         if context.task.comparable or len(completions) == 1:
             winner = majority(item, completions, context)
         else:
-            winner = await self._select(opening, completions, client, context)
+            try:
+                winner = await self._select(opening, completions, client, context)
+            except EpisodeCapError:
+                winner, capped = completions[-1], True
         turns = tuple(read_turn(self.agent, "worker", completion) for completion in completions)
-        return replace(answered(self.agent, winner), turns=turns)
+        return replace(answered(self.agent, winner), turns=turns, capped=capped)
 
     async def _select(
         self, opening: list[Message], completions: Sequence[Completion], client: Client, context: Context
@@ -74,14 +82,14 @@ class Vote:
 
 
 async def all_answered(asked: Sequence[Awaitable[Completion]]) -> list[Completion]:
-    """Every answer, or the first failure in order once all have ended: the bill does not depend on timing.
+    """Every answer that the episode's own cap allowed, once all have ended: the bill does not depend on timing.
 
     Raises:
-        CallError: one of them failed.
+        CallError: one of them failed, the first in order.
     """
     ended = await asyncio.gather(*asked, return_exceptions=True)
     for outcome in ended:
-        if isinstance(outcome, BaseException):
+        if isinstance(outcome, BaseException) and not isinstance(outcome, EpisodeCapError):
             raise outcome
     return [outcome for outcome in ended if not isinstance(outcome, BaseException)]
 
@@ -153,6 +161,33 @@ class CostMatchedVote(Contender):
             for task in arena.tasks
         }
         return [Vote(agent, samples, self._replicates)]
+
+    def forecast(self, ground: Ground) -> Forecast:
+        """`most` samples of the dearest agent everywhere, with a selection where answers cannot be compared.
+
+        On validation: every agent, one sample, and, where a selection is billed, each n that may have to be tried.
+        """
+        chosen = [ground.played([agent], "val") for agent in ground.agents]
+        sample = ground.played(ground.agents, "val")
+        times = min(self._replicates or ground.replicates, ground.replicates)
+        tested = Forecast()
+        for task, item in ground.items("test"):
+            tested = tested.plus(Forecast(times, scaled(self._worst(ground, task, item, self._most), times)))
+        tried = Forecast()
+        for task, item in ground.items("val"):
+            if not task.comparable:
+                rounds = self._most - 1
+                tried = tried.plus(Forecast(rounds, scaled(self._worst(ground, task, item, self._most), rounds)))
+        return reduce(Forecast.plus, [*chosen, sample, tried], tested)
+
+    def _worst(self, ground: Ground, task: Task, item: Item, n: int) -> Spend:
+        """One vote of n samples; the selector reads all of them, as if it played one turn more after n turns."""
+        opening = task.open(item)
+        samples = scaled(episode(ground.agents, opening), n)
+        if task.comparable:
+            return samples
+        read, whole = (episode(ground.agents, opening, turns=turns) for turns in (n, n + 1))
+        return samples.plus(less(whole, read))
 
     def _sampled(self, agent: Agent) -> Agent:
         sampling = {**agent.sampling, "temperature": max(self._temperature, agent.sampling.get("temperature", 0.0))}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from trinity.arena import Arena
 from trinity.assembly import SPLITS
 from trinity.coordinator.policy import LivePolicies
 from trinity.episodes import Player, Stamp
-from trinity.llm.client import Client
+from trinity.llm.client import Client, Rules
 from trinity.llm.pool import Pool
 from trinity.llm.retry import RetryPolicy
 from trinity.llm.store import MemoryStore
@@ -44,6 +45,7 @@ def make_arena(
     agents: list[Agent] | None = None,
     seed: int = 0,
     concurrency: int = 32,
+    rules: Rules | None = None,
 ) -> Arena:
     """An arena over a fresh ledger in `folder`; close `arena.player.ledger` after use."""
     tasks = skill_tasks() if tasks is None else tasks
@@ -54,7 +56,8 @@ def make_arena(
         for split in SPLITS:
             ledger.add_items(split, [item for item in task.items(split) if item.task == name])
     pool = Pool("team", agents, {"script": transport or team(SKILLS)})
-    client = Client(pool, MemoryStore(), ledger, retries=RetryPolicy(attempts=1))
+    rules = replace(rules or Rules(), retries=RetryPolicy(attempts=1))
+    client = Client(pool, MemoryStore(), ledger, rules)
     stamp = Stamp("run", "test", "team", pool.kind, seed)
     seeds: dict[Phase, int] = {"train": seed, "val": seed, "reeval": seed, "test": 0}
     player = Player(client, ledger, stamp, seeds, concurrency)

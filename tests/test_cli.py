@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import os
+import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,9 +15,10 @@ from pathlib import Path
 import pytest
 from omegaconf import DictConfig
 
-from trinity.cli import hydra_command, main_guard
+from trinity.app import hydra_command
+from trinity.cli import check_siblings, main_guard
 from trinity.config import group_options
-from trinity.errors import EndpointError
+from trinity.errors import ConfigError, EndpointError
 from trinity.run import USAGE
 
 ROOT = Path(__file__).parents[1]
@@ -81,12 +85,31 @@ def experiment(tmp_path: Path) -> Callable[[str], tuple[str, str]]:
         ("seed=1.5", "error: seed: Value '1.5' of type 'float' could not be converted to Integer"),
         ("data.n_train=0", "error: data.n_train=0: must be at least 1"),
         ("data=null", "error: data: field 'data' is not Optional"),
-        ("pool", "error: cannot read 'pool' as key=value: missing EQUAL at '<EOF>'"),
+        ("pool", "error: pool has no value; write pool=NAME with one of: "),
+        ("seed", "error: seed has no value; write seed=VALUE"),
+        ("quickstart", "error: quickstart has no value; did you mean +experiment=quickstart?"),
+        ("sede", "error: sede has no value; write KEY=VALUE; did you mean 'seed'?"),
+        ("+experiment", "error: +experiment has no value; write +experiment=NAME with one of: pool_choice, quickstart"),
+        ("experiment=quickstart", "error: experiment=quickstart: write +experiment=quickstart, with a plus"),
+        ("+experiment=", "error: +experiment= has no value; write +experiment=NAME with one of: pool_choice"),
+        ("pool=", "error: pool= has no value; write pool=NAME with one of: "),
+        ("seed=", "error: seed= has no value; write seed=VALUE"),
+        ("store=", "error: store= has no value; write store=VALUE"),
+        ("resume=", "error: resume= has no value; write resume=FOLDER with the folder of a run, or leave it out"),
+        ("resume=''", "error: resume='' has no value; write resume=FOLDER"),
+        ("seed=1,", "error: cannot read 'seed=1,' as key=value"),
+        ("seed=-1", "error: seed=-1: must be at least 0"),
+        ("--config-dir=nowhere", "error: nowhere: there is no such folder to look for configurations in"),
+        ("hydra.searchpath=[file://nowhere]", "error: nowhere: there is no such folder"),
+        (
+            "hydra.searchpath=nowhere",
+            "error: hydra.searchpath=nowhere: must be a list, hydra.searchpath=[file://FOLDER]",
+        ),
         ('store="', "error: cannot read 'store=\"' as key=value"),
         ("~foo", "error: Could not delete from config. 'foo' does not exist."),
-        ("store=${nope}", "error: store: Interpolation key 'nope' not found"),
+        ("store=${nope}", "error: store.path: Interpolation key 'nope' not found"),
         ("name=${nope}", "Interpolation key 'nope' not found"),
-        ("store=???", "error: store: Missing mandatory value: store"),
+        ("store=???", "error: store.path: Missing mandatory value: path"),
         ("--halp", "error: unrecognized arguments: --halp"),
     ],
 )
@@ -146,19 +169,30 @@ def test_run_folder_is_kept_when_used(command: Run, tmp_path: Path) -> None:
     assert len(list((tmp_path / "outputs" / "mine").glob("*/kept"))) == 2
 
 
-def test_a_failed_job_does_not_stop_a_multirun(command: Run) -> None:
-    """The other jobs run, each failure has its line, and the worst exit code counts."""
-    seen: list[int] = []
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("seed=0,1",), "error: seed=0,1: several values make a sweep, add -m; a list is written with [ and ]"),
+        (("-m", "pool=local,lokal"), "error: pool=lokal: there is no such option; did you mean 'local'?"),
+        (("-m", "seed=0,-1"), "error: seed=-1: must be at least 0"),
+        (
+            ("-m", "store=a,b"),
+            "error: store.path shapes no result, so its values make no jobs of their own; give it one value",
+        ),
+        (("-m", "resume=a,b"), "error: resume=a,b: resume takes one value"),
+        (("-m", "resume=nowhere"), "error: nowhere is no sweep: it has no sweep.json; a single run goes on without -m"),
+    ],
+)
+def test_mistakes_about_sweeps(words: tuple[str, ...], line: str, command: Run) -> None:
+    """A sweep with a value that makes no sense is refused before any of its jobs runs."""
+    started: list[int] = []
 
     def task(cfg: DictConfig) -> int:
-        seen.append(cfg.seed)
-        if cfg.seed == 1:
-            raise EndpointError("nobody listens at http://127.0.0.1:9; start the server")
+        started.append(cfg.seed)
         return 0
 
-    code, said = command("-m", "seed=0,1,2", task=task)
-    assert (code, seen) == (2, [0, 1, 2])
-    assert said == "error: nobody listens at http://127.0.0.1:9; start the server\n"
+    assert command(*words, task=task) == (2, f"{line}\n")
+    assert started == []
 
 
 def test_missing_keys_inside_the_task(command: Run) -> None:
@@ -209,9 +243,77 @@ def test_main_guard(error: BaseException, code: int, line: str, capsys: pytest.C
     assert said.count("\n") == 1
 
 
+@pytest.mark.parametrize("words", [("store=a.sqlite",), ("++store=a.sqlite",), ("-m", "store=a.sqlite")])
+def test_store_is_short_for_its_path(words: tuple[str, ...], command: Run) -> None:
+    """`store=PATH` sets the store's path, in a sweep too, and leaves its mode."""
+    seen: list[tuple[str, str]] = []
+
+    def task(cfg: DictConfig) -> int:
+        seen.append((cfg.store.path, cfg.store.mode))
+        return 0
+
+    assert command(*words, task=task) == (0, "")
+    assert seen == [("a.sqlite", "use")]
+
+
 def test_main_guard_passes_exit_codes_on() -> None:
     """A command's own exit code stays."""
     assert main_guard(lambda: 7, argv=[]) == 7
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_sigterm_ends_a_command_as_an_interrupt_does(ignored: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """SIGTERM unwinds the command, also where interrupts are ignored; one line, exit code 143, the handler put back."""
+    put_away: list[bool] = []
+
+    def run() -> int:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            put_away.append(True)
+        return 0
+
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        if ignored:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        assert main_guard(run, argv=[]) == 143
+        assert signal.getsignal(signal.SIGTERM) == handlers[1]
+    finally:
+        signal.signal(signal.SIGINT, handlers[0])
+    assert put_away == [True]
+    assert capsys.readouterr().err == "terminated\n"
+    assert main_guard(fail(KeyboardInterrupt()), argv=[]) == 130
+
+
+def test_a_stopped_run_says_how_to_go_on(command: Run) -> None:
+    """A run that has a manifest when it is stopped is told by its folder, a resumed one by its own."""
+
+    def task(cfg: DictConfig) -> int:
+        from hydra.core.hydra_config import HydraConfig
+
+        Path(cfg.resume or HydraConfig.get().runtime.output_dir, "manifest.json").write_text("{}", "utf-8")
+        raise KeyboardInterrupt
+
+    code, said = command("name=mine", task=task)
+    assert code == 130
+    assert said.startswith("stopped; go on with: python -m trinity.run resume=outputs/mine/")
+    assert said.count("\n") == 1
+    folder = said.rpartition("=")[2].strip()
+    assert command(f"resume={folder}", task=task) == (130, said)
+
+
+@pytest.mark.parametrize("name", ["evals", "baselines"])
+def test_a_users_folder_must_not_hide_ours(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package of our siblings' name in front of ours is refused by its path; a folder without code is not."""
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    (tmp_path / name).mkdir()
+    check_siblings()
+    (tmp_path / name / "__init__.py").touch()
+    importlib.invalidate_caches()
+    with pytest.raises(ConfigError, match=f"{re.escape(str(tmp_path / name))} hides the suite's own package {name}"):
+        check_siblings()
 
 
 def trinity_run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from baselines.single import SingleAgent
-from tests.ground import AGENTS, make_arena, skill_tasks
+from tests.ground import AGENTS, SKILLS, make_arena, skill_tasks
 from trinity.arena import Arena, mean_cost, mean_score
+from trinity.context import Context
+from trinity.coordinator.policy import RandomPolicy
+from trinity.coordinator.protocol import Coordinator
 from trinity.episodes import SPLIT_OF, Play, Player, judge
-from trinity.errors import EndpointError, GraderError, UngradedError
+from trinity.errors import BudgetError, EndpointError, GraderError, UngradedError
+from trinity.llm.budget import Budget, Cap
+from trinity.llm.client import Client, Rules
+from trinity.llm.pool import Pool
+from trinity.llm.store import MemoryStore
 from trinity.llm.transports.base import Reply, Request, TransportError
 from trinity.llm.transports.scripted import ScriptedTransport
-from trinity.testing import SkillTask
-from trinity.types import Episode, FinishReason, Grade, Item, Replicate, Status, Usage
+from trinity.runs.ledger import Ledger
+from trinity.runs.records import comparable
+from trinity.testing import SkillTask, team
+from trinity.types import UNGRADED, Episode, FinishReason, Grade, Item, Replicate, Status, Usage
+from trinity.types import Client as ClientProtocol
 
 TASK = SkillTask("sums", n_test=2)
 ITEM = next(TASK.items("test"))
@@ -176,3 +188,69 @@ class TestMeans:
         assert mean_cost([record, unknown], "gflop") is None
         assert mean_score([record, unknown]) == record.score
         assert mean_score([]) is None
+
+
+class TestCaps:
+    """Where money or patience ends."""
+
+    async def test_a_run_cap_stops_at_an_episodes_end_and_says_where(self, tmp_path: Path) -> None:
+        """What was begun is `over_budget`, nothing else is begun, earlier episodes are whole."""
+        arena = make_arena(tmp_path, concurrency=4, rules=Rules(Budget(Cap(calls=7), {}, {})))
+        methods = [SingleAgent(agent) for agent in arena.agents]
+        with arena.player.ledger as ledger, pytest.raises(BudgetError) as stopped:
+            await arena.test(*methods)
+        assert re.match(
+            r"stopped at single \w+, item sums-test-2, test replicate 0: budget.run.calls=7", str(stopped.value)
+        )
+        with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
+            rows = list(ledger.records())
+            assert Counter(row.status == "over_budget" for row in rows) == {False: 7, True: 4}
+            assert all(
+                (row.score, row.answer, row.n_calls) == (None, None, 0) for row in rows if row.status in UNGRADED
+            )
+            assert ledger.delete_ungraded() == 4
+
+    async def test_an_uncapped_run_is_equal_to_one_that_was_stopped_and_taken_up_again(self, tmp_path: Path) -> None:
+        """A cap moves nothing: neither noise nor answers of the episodes that come after it."""
+        whole = make_arena(tmp_path / "whole")
+        with whole.player.ledger as expected:
+            await whole.test(*[SingleAgent(agent) for agent in whole.agents])
+            arena = make_arena(tmp_path / "parts", rules=Rules(Budget(Cap(calls=11), {}, {})))
+            with arena.player.ledger as ledger:
+                methods = [SingleAgent(agent) for agent in arena.agents]
+                with pytest.raises(BudgetError):
+                    await arena.test(*methods)
+                rich = Client(Pool("team", arena.agents, {"script": team(SKILLS)}), MemoryStore(), ledger)
+                player = Player(rich, ledger, arena.player.stamp, dict.fromkeys(SPLIT_OF, 0), 4)
+                await replace(arena, player=player).test(*methods)
+                assert [comparable(row) for row in ledger.records()] == [comparable(row) for row in expected.records()]
+
+    async def test_at_its_own_cap_a_coordinator_ends_on_its_latest_answer(self, tmp_path: Path) -> None:
+        """The episode is graded, marked as capped, and its last turn was never bought."""
+        arena = make_arena(tmp_path, rules=Rules(episode=Cap(calls=2)))
+        policy = RandomPolicy("random", [agent.name for agent in arena.agents], arena.player.ledger)
+        with arena.player.ledger:
+            await arena.test(Coordinator(policy, arena.agents, 5, name="random"))
+            rows = list(arena.player.ledger.records())
+        assert {row.n_calls for row in rows} <= {1, 2}
+        assert {row.status for row in rows} <= {"correct", "wrong", "no_answer"}
+        assert all(row.capped for row in rows if row.n_calls == 2 and row.status != "correct")
+
+    async def test_a_method_that_knows_no_caps_ends_on_the_latest_text(self, tmp_path: Path) -> None:
+        """Its episode is graded on what it was last given, or has no answer where it was given nothing."""
+        for calls, status in ((1, "correct"), (0, "no_answer")):
+            arena = make_arena(tmp_path / str(calls), rules=Rules(episode=Cap(calls=calls)))
+            task, item = next(arena.items("test"))
+            with arena.player.ledger:
+                record = await arena.player.play(Play(Twice(arena.agents[0]), task, item, Replicate("test", 0)))
+            assert (record.status, record.capped, record.n_calls) == (status, True, calls)
+
+
+@dataclass(frozen=True)
+class Twice(SingleAgent):
+    """Asks twice and heeds nothing."""
+
+    async def solve(self, item: Item, client: ClientProtocol, context: Context) -> Episode:
+        """The second answer."""
+        await SingleAgent.solve(self, item, client, context)
+        return await SingleAgent.solve(self, item, client, context)

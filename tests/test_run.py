@@ -199,7 +199,7 @@ class TestReplay:
         with sqlite3.connect(copy / "ledger.sqlite") as database:
             changed = database.execute(
                 "UPDATE calls SET text = CAST(substr(text, 1, length(text) - 1) || '#' AS BLOB) "
-                "WHERE request_hash LIKE ?",
+                "WHERE id = (SELECT id FROM requests WHERE lower(hex(hash)) LIKE ?)",
                 (f"{call_id}%",),
             ).rowcount
         assert changed == 1

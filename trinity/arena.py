@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 from trinity.coordinator.policy import Policies
 from trinity.episodes import Play, Player
 from trinity.errors import UngradedError
+from trinity.forecast import Forecast, Ground
 from trinity.llm.client import CallCounts
 from trinity.types import UNGRADED, Agent, Item, Method, Phase, Record, Replicate, Split, Task
 
@@ -140,6 +141,11 @@ class Contender(ABC):
     @abstractmethod
     async def prepare(self, arena: Arena) -> Sequence[Method]:
         """Methods to be tested; empty with a note in `arena.notes` when there can be none."""
+
+    def forecast(self, ground: Ground) -> Forecast | None:
+        """What getting ready and being tested may cost at the worst; None, the default: it cannot be foreseen."""
+        del ground
+        return None
 
     def derive(self, arena: Arena) -> Iterable[Record]:
         """Records that follow from tested methods' (an oracle's from the single agents'); none by default."""

@@ -15,9 +15,12 @@ from trinity.arena import Contender
 from trinity.canonical import sha256
 from trinity.config import build
 from trinity.errors import ConfigError
+from trinity.llm.budget import Budget, Caps
+from trinity.llm.client import Rules
+from trinity.llm.retry import RetryPolicy
 from trinity.runs.manifest import RunFacts, build_manifest
 from trinity.splits import check_disjoint
-from trinity.types import Agent, Item, Phase, Price, Split, Task
+from trinity.types import Agent, Item, Phase, Price, Spend, Split, Task
 
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
 
@@ -100,6 +103,21 @@ def checked_items(tasks: Mapping[str, Task], agents: Iterable[Agent] = ()) -> di
     return {
         name: {split: [item.item_id for item in task.items(split)] for split in SPLITS} for name, task in tasks.items()
     }
+
+
+def rules(config: DictConfig, spent: Mapping[Phase, Spend]) -> Rules:
+    """What bounds a run's calls; `spent` is what it has spent before it was resumed.
+
+    Raises:
+        ConfigError: a cap or a limit is wrong.
+    """
+    caps = Caps.from_config(config.budget)
+    return Rules(
+        budget=Budget(caps.run, caps.phases, spent),
+        episode=caps.episode,
+        retries=RetryPolicy(**config.retry),
+        concurrency=config.concurrency,
+    )
 
 
 def phase_seeds(config: DictConfig) -> dict[Phase, int]:

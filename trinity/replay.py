@@ -106,7 +106,7 @@ def damage(ledger: Ledger) -> Iterator[str]:
         call_id = request_hash[:CALL_ID_DIGITS]
         users = [record for record in ledger.records() if call_id in record.call_ids]
         where = f"record {_place(users[0])} (and {len(users) - 1} more)" if users else "no record"
-        yield f"call {call_id}: the stored completion was changed; it belongs to {where}"
+        yield f"call {call_id}: the stored call was changed; it belongs to {where}"
 
 
 def changed_prompts(manifest: Mapping[str, Any]) -> Iterator[str]:
@@ -207,9 +207,11 @@ async def _rebuild(
 def _client(manifest: Mapping[str, Any], source: Ledger) -> Client:
     """A client that knows the ledger's answers and nobody to ask."""
     from trinity.assembly import agent_from
-    from trinity.llm.client import Client
+    from trinity.llm.budget import Caps
+    from trinity.llm.client import Client, Rules
     from trinity.llm.pool import Pool
     from trinity.llm.retry import RetryPolicy
+    from trinity.llm.store import MemoryStore, OwnFirst
     from trinity.llm.transports.recorded import RecordedTransport
 
     failed = frozenset(attempt.request_hash for attempt in source.attempts())
@@ -218,7 +220,10 @@ def _client(manifest: Mapping[str, Any], source: Ledger) -> Client:
         for name, facts in manifest["endpoints"].items()
     }
     agents = [agent_from(described) for described in manifest["agents"]]
-    return Client(Pool(manifest["pool"], agents, endpoints), source.calls, None, retries=RetryPolicy(attempts=1))
+    answers = OwnFirst(source.calls, MemoryStore())
+    episode = Caps.from_config(manifest["recipe"].get("budget") or {}).episode
+    rules = Rules(episode=episode, retries=RetryPolicy(attempts=1))
+    return Client(Pool(manifest["pool"], agents, endpoints), answers, None, rules)
 
 
 def _recomputing(manifest: Mapping[str, Any], source: Ledger, rebuilt: Ledger, stack: ExitStack) -> RecomputingPolicies:

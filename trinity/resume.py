@@ -13,8 +13,14 @@ from trinity.errors import ConfigError, LedgerError
 from trinity.runs.ledger import Ledger
 from trinity.runs.manifest import read_manifest, redact_url
 
-CHANGEABLE = ("concurrency", "debug")
-"""Keys that a resumed run may set anew: limits and what touches no result."""
+CHANGEABLE = (
+    *("budget.run", "budget.phases", "budget.confirm_usd", "concurrency", "pool.limits", "retry", "store"),
+    *("debug", "yes"),
+)
+"""Keys, whole branches included, that a resumed run may set anew: budgets, limits, and what touches no result.
+
+An episode's own cap shapes its result, so it stays.
+"""
 
 
 def saved_run(cfg: DictConfig, overrides: list[str]) -> tuple[Path, DictConfig, list[str]]:
@@ -30,11 +36,17 @@ def saved_run(cfg: DictConfig, overrides: list[str]) -> tuple[Path, DictConfig, 
         raise LedgerError(f"{folder}: this run is finished; look at its report.md or replay it")
     saved = OmegaConf.create(manifest["recipe"])
     named = {word.split("=")[0].lstrip("+~"): word for word in overrides if not word.startswith("resume=")}
-    if named.keys() - set(CHANGEABLE):
+    if not all(map(_changeable, named)):
         _refuse_difference(saved, cfg, named.keys())
-    for key in named.keys() & set(CHANGEABLE):
-        OmegaConf.update(saved, key, OmegaConf.select(cfg, key))
-    return folder, saved, [word for key, word in named.items() if key in CHANGEABLE]
+    changed = [key for key in named if _changeable(key)]
+    whole = [branch for branch in CHANGEABLE if any(branch.startswith(f"{key}.") for key in named)]
+    for key in [*whole, *changed]:
+        OmegaConf.update(saved, key, OmegaConf.select(cfg, key), merge=False, force_add=True)
+    return folder, saved, [word for key, word in named.items() if key in changed or whole]
+
+
+def _changeable(key: str) -> bool:
+    return any(key == branch or key.startswith(f"{branch}.") for branch in CHANGEABLE)
 
 
 @contextmanager
@@ -86,11 +98,11 @@ def _refuse_difference(saved: DictConfig, cfg: DictConfig, named: Iterable[str])
     before, now = (_flat(OmegaConf.to_container(config, resolve=True)) for config in (saved, cfg))
     keys = before.keys() | now.keys()
     for key in [*sorted(keys & set(named)), *sorted(keys)]:
-        if key not in (*CHANGEABLE, "resume") and before.get(key) != now.get(key):
+        if key not in ("resume", "plan") and not _changeable(key) and before.get(key) != now.get(key):
             was, wanted = (redact_url(str(flat.get(key))) for flat in (before, now))
             raise ConfigError(
                 f"resume={cfg.resume}: {key} was {was} and cannot become {wanted}; "
-                f"a resumed run may change {CHANGEABLE[0]} only, start a new run instead"
+                f"a resumed run may change {', '.join(CHANGEABLE)} only; start a new run instead"
             )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from trinity.cli import hydra_command, main_guard
+from trinity.app import hydra_command
+from trinity.cli import main_guard
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -23,8 +24,11 @@ Groups and their options (group=option):
 
 {groups}
 
-More: -m runs every combination of key=a,b; --cfg job prints the configuration and stops;
-debug=true shows tracebacks; --hydra-help explains the remaining flags."""
+A run that stopped goes on with resume=outputs/NAME/TIME and no other word. -m key=a,b runs every
+combination as a job of its own, -m resume=outputs/NAME/TIME goes on with those that are not finished.
+More: plan=true prints what it may cost and stops; --config-dir=FOLDER adds options of your own;
+--cfg job prints the configuration and stops; debug=true shows tracebacks; --hydra-help explains
+the remaining flags."""
 
 
 def task(cfg: DictConfig) -> int:

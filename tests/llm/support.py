@@ -14,8 +14,8 @@ from trinity.context import Context
 from trinity.llm.pool import Pool
 from trinity.llm.transports.base import Request
 from trinity.llm.transports.scripted import ScriptedTransport
-from trinity.runs.calls import CallRow
-from trinity.types import Agent, Item, Message, Phase, Price, Replicate, Task
+from trinity.runs.calls import Answer
+from trinity.types import Agent, Item, Message, Phase, Price, Replicate, Spend, Task
 
 Step = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -61,18 +61,38 @@ def scripted_pool(answer: Callable[[Request], Any], *agents: Agent) -> tuple[Poo
 
 @dataclass
 class Log:
-    """A call log in memory."""
+    """A call log in memory; `attempts` are those that gave no answer, `spent` what each attempt cost in the end."""
 
+    uid: str = "us"
     notes: list[tuple[str, bool, Price | None]] = field(default_factory=list)
     attempts: list[tuple[str, int, str, int | None, str]] = field(default_factory=list)
+    begun: list[tuple[str, int, Phase, Spend]] = field(default_factory=list)
+    spent: list[Spend] = field(default_factory=list)
+    misses: list[str] = field(default_factory=list)
+    flushes: int = 0
 
-    def note_call(self, row: CallRow, *, paid: bool, price: Price | None) -> None:
+    def note_call(self, answer: Answer, request: Mapping[str, Any], *, paid: bool, price: Price | None) -> None:
         """Keep it."""
-        self.notes.append((row.request_hash, paid, price))
+        self.notes.append((answer.request_hash, paid, price))
 
-    def add_attempt(self, request_hash: str, attempt: int, kind: str, status: int | None, detail: str) -> None:
+    def begin_attempt(self, request_hash: str, attempt: int, phase: Phase, reserve: Spend) -> int:
+        """Keep it; its place."""
+        self.begun.append((request_hash, attempt, phase, reserve))
+        return len(self.begun) - 1
+
+    def end_attempt(self, number: int, kind: str, status: int | None, detail: str, spend: Spend) -> None:
         """Keep it."""
-        self.attempts.append((request_hash, attempt, kind, status, detail))
+        self.spent.append(spend)
+        if kind != "answered":
+            self.attempts.append((*self.begun[number][:2], kind, status, detail))
+
+    def note_miss(self, request_hash: str, request: Mapping[str, Any]) -> None:
+        """Keep it."""
+        self.misses.append(request_hash)
+
+    async def flushed(self) -> None:
+        """Count it."""
+        self.flushes += 1
 
 
 class Sleeps(list[float]):

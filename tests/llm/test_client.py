@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -13,12 +13,12 @@ import pytest
 from tests.llm.support import QUESTION, Log, Sleeps, make_agent, make_context, messages, scripted_pool
 from trinity.context import Context
 from trinity.errors import CallError, EndpointError, LedgerError
-from trinity.llm.client import Client
+from trinity.llm.client import Client, Rules
 from trinity.llm.retry import RetryPolicy
 from trinity.llm.store import MemoryStore, Store
 from trinity.llm.transports.base import Reply, Request, TransportError
 from trinity.llm.transports.scripted import ScriptedTransport, reply_to
-from trinity.runs.calls import CallRow
+from trinity.runs.calls import Answer
 from trinity.types import Agent, Completion, Message, Price, Usage
 
 SAMPLER = make_agent()
@@ -32,7 +32,7 @@ class Bench:
         agents = [SAMPLER, GREEDY, make_agent("other", model="other")]
         self.pool, self.transport = scripted_pool(script or (lambda request: reply_to(request, request.hash)), *agents)
         self.store, self.log, self.sleeps = MemoryStore(), Log(), Sleeps()
-        self.client = Client(self.pool, self.store, self.log, concurrency=concurrency, sleep=self.sleeps)
+        self.client = Client(self.pool, self.store, self.log, Rules(concurrency=concurrency), sleep=self.sleeps)
 
     async def ask(
         self, agent: Agent = SAMPLER, context: Context | None = None, content: str = "How many?"
@@ -80,7 +80,7 @@ async def test_same_request_of_two_candidates_is_one_call() -> None:
     assert answers[0] == answers[1] == answers[2]
     assert [context.calls for context in contexts] == [[answers[0]]] * 3
     counts = bench.client.counts
-    assert (counts.logical, counts.paid, counts.shared, counts.failed) == (3, 1, 2, 0)
+    assert (counts.logical, counts.paid, counts.reused, counts.shared, counts.failed) == (3, 1, 0, 2, 0)
     assert [paid for _, paid, _ in bench.log.notes] == [True]
 
 
@@ -98,7 +98,7 @@ async def test_deterministic_agent_is_asked_once() -> None:
     for one in (context, context, make_context(index=1), make_context(phase="test")):
         await bench.ask(GREEDY, one)
     assert bench.transport.sent.total() == 1
-    request = next(iter(bench.store.rows.values())).request
+    (request,) = bench.store.requests.values()
     assert (request["replicate"], request["sample"]) == (None, None)
 
 
@@ -181,6 +181,7 @@ async def test_earlier_runs_answers_are_reused(tmp_path: Path) -> None:
     """A second run over the same store buys nothing and notes the answer as reused, once."""
     store = Store.open(tmp_path / "store.sqlite")
     first = Bench()
+    first.log.uid = "they"
     bought = await Client(first.pool, store, first.log).complete(SAMPLER, QUESTION, make_context())
     second = Bench()
     client = Client(second.pool, store, second.log)
@@ -195,7 +196,7 @@ async def test_a_store_that_cannot_be_written_is_heard_of() -> None:
     """A full disk ends the call with the store's own line."""
 
     class Full(MemoryStore):
-        def put(self, row: CallRow) -> bool:
+        async def put(self, answer: Answer, request: Mapping[str, Any]) -> Answer:
             raise LedgerError("disk full")
 
     bench = Bench()
@@ -234,7 +235,7 @@ async def test_waiting_for_a_retry_holds_no_place() -> None:
         await release.wait()
 
     bench = Bench(script)
-    client = Client(bench.pool, bench.store, bench.log, concurrency=1, sleep=sleep)
+    client = Client(bench.pool, bench.store, bench.log, Rules(concurrency=1), sleep=sleep)
     slow = asyncio.create_task(client.complete(SAMPLER, QUESTION, make_context()))
     await asyncio.sleep(0)
     quick = await client.complete(bench.pool.agent("other"), QUESTION, make_context())
@@ -383,8 +384,8 @@ async def test_callers_may_change_their_messages_afterwards() -> None:
     asked[0]["content"] = "after"
     held.go.set()
     await task
-    (row,) = bench.store.rows.values()
-    assert row.request["messages"] == [{"role": "user", "content": "before"}]
+    (request,) = bench.store.requests.values()
+    assert request["messages"] == [{"role": "user", "content": "before"}]
 
 
 async def test_memory_of_recent_calls_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -404,7 +405,7 @@ def test_retry_policy_is_the_callers() -> None:
         transport = ScriptedTransport(lambda _: TransportError("server", "down"))
         pool, _ = scripted_pool(lambda _: None)
         pool._endpoints["e"] = transport
-        client = Client(pool, MemoryStore(), None, retries=RetryPolicy(attempts=2), sleep=Sleeps())
+        client = Client(pool, MemoryStore(), None, Rules(retries=RetryPolicy(attempts=2)), sleep=Sleeps())
         with pytest.raises(CallError):
             await client.complete(SAMPLER, QUESTION, make_context())
         return transport.sent.total()

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
+import json
 import logging
+import re
 import socket
+import threading
 import time
-from collections.abc import AsyncIterator
-from email.utils import formatdate
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +24,18 @@ from tests.llm.support import (
     Step,
     answer,
     completion,
-    hang_up,
     make_agent,
     make_context,
     make_pool,
     make_request,
     running_server,
-    stall,
 )
 from trinity.errors import CallError, ConfigError, EndpointError, TrinityError
-from trinity.llm.client import Client
+from trinity.llm.client import Client, Rules
 from trinity.llm.retry import RetryPolicy
 from trinity.llm.store import MemoryStore, Store
 from trinity.llm.transports.base import Reply, TransportError
-from trinity.llm.transports.openai_http import OpenAIHTTP, read_reply, read_retry_after, read_usage, stable_url
+from trinity.llm.transports.openai_http import OpenAIHTTP
 from trinity.runs.ledger import Ledger
 from trinity.types import FinishReason, Usage
 
@@ -84,6 +87,8 @@ async def test_request_body_holds_everything_and_nothing_else(server: Server, mo
     assert server.paths == ["/v1/chat/completions"]
     assert server.headers[0]["Authorization"] == f"Bearer {CANARY}"
     assert server.headers[0]["X-Title"] == "trinity"
+    assert server.headers[0]["X-Client-Request-Id"] == request.hash
+    assert server.headers[0]["Content-Type"] == "application/json"
 
 
 async def test_seed_and_key_can_be_left_out(server: Server) -> None:
@@ -105,27 +110,11 @@ async def test_user_info_and_query_go_on_the_wire_only(server: Server) -> None:
     assert transport.endpoint_id == transport.settings()["url"] == server.url
 
 
-@pytest.mark.parametrize(
-    ("url", "stable"),
-    [
-        ("https://Host.example/v1/", "https://host.example/v1"),
-        ("https://me:secret@host:8443/v1?key=secret#x", "https://host:8443/v1"),
-        ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
-    ],
-)
-def test_stable_url_is_the_same_everywhere_and_no_secret(url: str, stable: str) -> None:
-    """User info, query, fragment, closing slash and case of the host do not reach the request hash."""
-    assert stable_url(url) == stable
-    assert OpenAIHTTP(url).endpoint_id == stable
+def test_the_endpoint_is_named_by_its_url_or_as_configured() -> None:
+    """The name is part of the request hash, so it holds no secret and is the same on every machine."""
+    url = "https://me:secret@Host:8443/v1/?key=secret"
+    assert OpenAIHTTP(url).endpoint_id == "https://host:8443/v1"
     assert OpenAIHTTP(url, endpoint_id="mine").endpoint_id == "mine"
-
-
-@pytest.mark.parametrize("url", ["", "host/v1", "ftp://host/v1", "http:///v1", "http://h:port/sk-canary", "http://[x"])
-def test_a_wrong_url_is_refused_unshown(url: str) -> None:
-    """A URL may hold a secret, so the line that refuses it does not repeat it."""
-    with pytest.raises(ConfigError, match="base_url must look like") as caught:
-        OpenAIHTTP(url)
-    assert "canary" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +132,7 @@ def test_a_wrong_url_is_refused_unshown(url: str) -> None:
 )
 def test_secrets_in_headers_are_refused(name: str) -> None:
     """A config is stored with the run, so no header whose name speaks of a secret may stand in it."""
-    with pytest.raises(ConfigError, match=f"headers: {name} is a secret .*; use api_key_env") as caught:
+    with pytest.raises(ConfigError, match=f"headers: {name} is a secret .*; use api_key_env or header_env") as caught:
         OpenAIHTTP("http://h/v1", headers={"X-Title": "trinity", name: f"Bearer {CANARY}"})
     assert CANARY not in str(caught.value)
 
@@ -158,156 +147,72 @@ async def test_a_token_in_the_place_of_the_users_name_is_not_shown(server: Serve
         await transport.close()
 
 
-OPENAI_BODY = completion("3", refusal=None) | {
-    "usage": {
-        "prompt_tokens": 50,
-        "completion_tokens": 120,
-        "total_tokens": 170,
-        "prompt_tokens_details": {"cached_tokens": 32, "audio_tokens": 0},
-        "completion_tokens_details": {"reasoning_tokens": 100, "accepted_prediction_tokens": 0},
-    }
-}
-LLAMA_CPP_BODY = completion("3", reasoning_content="1+2") | {
-    "usage": {"prompt_tokens": 50, "completion_tokens": 12, "total_tokens": 62},
-    "timings": {"prompt_n": 50, "predicted_n": 12},
-}
-VLLM_BODY = completion("3", reasoning="1+2", reasoning_content=None, tool_calls=[]) | {
-    "usage": {"prompt_tokens": 50, "completion_tokens": 12, "total_tokens": 62, "prompt_tokens_details": None}
-}
-XAI_BODY = completion("3", reasoning_content="1+2") | {
-    "usage": {
-        "prompt_tokens": 50,
-        "completion_tokens": 12,
-        "total_tokens": 162,
-        "completion_tokens_details": {"reasoning_tokens": 100},
-    }
-}
+async def test_secret_headers_come_from_the_environment(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Azure's `api-key` and the like: the value goes on the wire, its variable's name into the settings."""
+    monkeypatch.setenv("AZURE_KEY", f" {CANARY}\n")
+    echo = answer({"error": {"message": f"no such key: {CANARY}"}}, 401)
+    error = await failure(server, echo, header_env={"api-key": "AZURE_KEY"})
+    assert server.headers[0]["api-key"] == CANARY
+    assert "Authorization" not in server.headers[0]
+    assert str(error).endswith("no such key: ***; check the key in the environment variable AZURE_KEY")
+    shown = OpenAIHTTP(server.url, header_env={"api-key": "AZURE_KEY"}).settings()
+    assert shown["header_env"] == {"api-key": "AZURE_KEY"}
 
 
 @pytest.mark.parametrize(
-    ("body", "reply"),
+    ("options", "line"),
     [
-        (OPENAI_BODY, Reply("3", "", "stop", Usage(50, 20, 100, 32))),
-        (LLAMA_CPP_BODY, Reply("3", "1+2", "stop", Usage(50, 12, 0, 0))),
-        (VLLM_BODY, Reply("3", "1+2", "stop", Usage(50, 12, 0, 0))),
-        (XAI_BODY, Reply("3", "1+2", "stop", Usage(50, 12, 100, 0))),
-        (completion("3"), Reply("3", "", "stop", None)),
-        (completion("3") | {"usage": {"prompt_tokens": "many"}}, Reply("3", "", "stop", None)),
-    ],
-    ids=["openai", "llama.cpp", "vllm", "xai", "no usage", "broken usage"],
-)
-async def test_each_providers_answer_is_read_as_documented(server: Server, body: dict[str, Any], reply: Reply) -> None:
-    """Text, reasoning, finish reason and the split of tokens, per provider shape."""
-    assert await send(server, answer(body)) == reply
-
-
-@pytest.mark.parametrize(
-    ("usage", "read"),
-    [
-        ({"prompt_tokens": 5, "completion_tokens": 0}, Usage(5, 0)),
-        ({"prompt_tokens": 5, "completion_tokens": True}, None),
-        ({"prompt_tokens": 5, "completion_tokens": -1}, None),
-        ({"prompt_tokens": 5}, None),
-        (
-            {"prompt_tokens": 5, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 9}},
-            Usage(5, 1, 0, 5),
-        ),
-        ({"prompt_tokens": 5, "completion_tokens": 1, "completion_tokens_details": [3]}, Usage(5, 1)),
-        (None, None),
+        ({"api_key_env": CANARY}, "api_key_env must be the name of an environment variable"),
+        ({"header_env": {"api-key": CANARY}}, "header_env: api-key must be the name"),
+        ({"header_env": {"api-key": "0123abcd"}}, "header_env: api-key must be the name"),
+        ({"api_key_env": "A", "header_env": {"authorization": "B"}}, "set one header twice"),
+        ({"headers": {"X-A": "1"}, "header_env": {"x-a": "B"}}, "set one header twice"),
+        ({"headers": {"X A": "1"}}, "a header's name holds letters"),
+        ({"headers": {"X-A": f"1\r\nX-B: {CANARY}"}}, "a header's value is one line"),
     ],
 )
-def test_strange_usage_never_becomes_a_wrong_bill(usage: Any, read: Usage | None) -> None:
-    """Counts that are no counts are taken as not reported; cached tokens stay within the input."""
-    assert read_usage(usage) == read
+def test_a_key_in_the_place_of_a_name_is_refused_unshown(options: dict[str, Any], line: str) -> None:
+    """Whoever pastes a key where a variable's name belongs reads a line that does not repeat it."""
+    with pytest.raises(ConfigError, match=line) as caught:
+        OpenAIHTTP("http://h/v1", **options)
+    assert CANARY not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("finish", "read"),
-    [
-        ("stop", "stop"),
-        (None, "stop"),
-        ("tool_calls", "stop"),
-        ("length", "length"),
-        ("content_filter", "content_filter"),
-    ],
-)
-def test_finish_reasons(finish: str | None, read: FinishReason) -> None:
-    """Each known finish reason has one meaning."""
-    assert read_reply(completion("3", finish)).finish_reason == read
+@pytest.mark.parametrize("value", [0, -1, float("inf"), float("nan"), "none", None, True])
+def test_a_time_limit_is_a_number_of_seconds(value: Any) -> None:
+    """A limit that is none would wait for ever, or fail at the first call."""
+    with pytest.raises(ConfigError, match=f"read_timeout_s is {value!r}; it must be a number of seconds above 0"):
+        OpenAIHTTP("http://h/v1", read_timeout_s=value)
 
 
-def test_refusal_without_text_is_a_content_filter() -> None:
-    """A refusal that the provider declares is no empty answer."""
-    assert read_reply(completion(None, refusal="I cannot help.")).finish_reason == "content_filter"
+@pytest.mark.parametrize("body", [b"", b"{", b"<html>oops</html>", b"[" * 100_000, '{"ä": 1}'.encode("latin-1")])
+async def test_a_body_that_is_no_json_is_malformed_and_shown(server: Server, body: bytes) -> None:
+    """A proxy's page in the place of an answer is an attempt to be made again, and a person sees what it was."""
+    error = await failure(server, answer(body))
+    assert (error.kind, error.status) == ("malformed", 200)
+    assert f"{server.url}: no JSON but '{body[:20].decode('utf-8', 'replace')}" in str(error)
 
 
-def test_content_parts_are_joined_and_broken_unicode_replaced() -> None:
-    """A list of parts is one text; half a surrogate pair, which no file can hold, is not kept."""
-    parts: Any = [{"type": "text", "text": "a\ud800"}, {"type": "image"}, {"type": "text", "text": "🙂"}]
-    assert read_reply(completion(parts)).text == "a\ufffd🙂"
+async def test_an_answer_without_its_parts_is_malformed(server: Server) -> None:
+    """JSON that is no completion names the endpoint that sent it."""
+    error = await failure(server, answer({"choices": []}))
+    assert (error.kind, str(error)) == ("malformed", f"{server.url}: no complete chat completion (IndexError)")
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"{",
-        b"<html>oops</html>",
-        b"[" * 100_000,
-        b"null",
-        b'"text"',
-        b"{}",
-        b'{"choices": []}',
-        b'{"choices": [{"message": null, "finish_reason": "stop"}]}',
-        b'{"choices": [{"message": {"content": 3}, "finish_reason": "stop"}]}',
-        b'{"choices": [{"message": {"content": "3"}, "finish_reason": "error"}]}',
-        b'{"choices": [{"message": {"content": "3"}, "finish_reason": ["stop"]}]}',
-        b'{"error": {"message": "no code"}}',
-    ],
-)
-async def test_a_body_that_is_no_answer_is_malformed(server: Server, body: bytes) -> None:
-    """Whatever nonsense comes with status 200 is an attempt to be made again, never an answer."""
-    assert (await failure(server, answer(body))).kind == "malformed"
+async def test_a_failure_holds_status_words_and_wait(server: Server) -> None:
+    """What the retry rules need and what a person needs: kind, status, Retry-After, URL, the provider's words."""
+    step = answer({"error": {"message": "slow down"}}, 429, {"Retry-After": "17"})
+    error = await failure(server, step)
+    assert (error.kind, error.status, error.retry_after) == ("rate_limit", 429, 17.0)
+    assert str(error) == f"{server.url}: HTTP 429: slow down"
+    assert str(await failure(server, answer({}, 500))) == f"{server.url}: HTTP 500: no error text"
 
 
-async def test_endless_body_is_given_up(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A body above the cap is malformed and does not fill the memory."""
-    monkeypatch.setattr("trinity.llm.transports.openai_http.MAX_BODY_BYTES", 1000)
-    error = await failure(server, answer(completion("x" * 2000)))
-    assert (error.kind, str(error)) == ("malformed", "body of more than 1000 bytes")
-
-
-@pytest.mark.parametrize(
-    ("status", "kind"),
-    [
-        (301, "fatal"),
-        (400, "bad_request"),
-        (401, "fatal"),
-        (402, "fatal"),
-        (403, "fatal"),
-        (404, "fatal"),
-        (405, "bad_request"),
-        (408, "timeout"),
-        (409, "timeout"),
-        (413, "bad_request"),
-        (422, "bad_request"),
-        (429, "rate_limit"),
-        (500, "server"),
-        (503, "server"),
-        (529, "server"),
-    ],
-)
-async def test_status_decides_the_kind(server: Server, status: int, kind: str) -> None:
-    """Every HTTP status fails in the one way that belongs to it."""
-    error = await failure(server, answer({"error": {"message": "told why"}}, status))
-    assert (error.kind, error.status) == (kind, status)
-    assert f"{server.url}: HTTP {status}: told why" in str(error)
-
-
-async def test_an_error_inside_a_success_counts_as_its_own_code(server: Server) -> None:
-    """Routers that send status 200 with an error object are understood."""
-    error = await failure(server, answer({"error": {"code": 429, "message": "slow down"}}))
-    assert error.kind == "rate_limit"
+async def test_long_prompts_and_refusals_are_answers(server: Server) -> None:
+    """A prompt that does not fit and a prompt that is refused cost nothing and are not retried."""
+    kinds: dict[str, FinishReason] = {"context_length_exceeded": "context", "content_filter": "content_filter"}
+    for code, finish in kinds.items():
+        assert await send(server, answer({"error": {"code": code}}, 400)) == Reply("", "", finish, Usage())
 
 
 @pytest.mark.parametrize(
@@ -315,63 +220,280 @@ async def test_an_error_inside_a_success_counts_as_its_own_code(server: Server) 
     [
         (401, {}, "set api_key_env"),
         (401, {"api_key_env": "SOME_KEY"}, "check the key in the environment variable SOME_KEY"),
+        (403, {"header_env": {"api-key": "SOME_KEY"}}, "check the key in the environment variable SOME_KEY"),
         (402, {}, "top up the account"),
         (404, {}, "check base_url"),
+        (302, {}, "set base_url to where it leads"),
         (308, {}, "set base_url to where it leads"),
     ],
 )
 async def test_fatal_failures_say_what_to_set(
     server: Server, status: int, options: dict[str, Any], line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever reads the line knows which setting to change."""
+    """Whoever reads the line knows which setting to change; no redirect is followed with the key."""
     monkeypatch.setenv("SOME_KEY", CANARY)
-    assert line in str(await failure(server, answer({}, status, {"Location": "http://other"}), **options))
+    step = answer({}, status, {"Location": server.url})
+    error = await failure(server, step, **options)
+    assert error.kind == "fatal"
+    assert line in str(error)
+    assert len(server.bodies) == 1
 
 
-@pytest.mark.parametrize("status", [400, 413, 422])
+OK = json.dumps(completion("3")).encode()
+
+
+def head(*lines: str, status: str = "200 OK") -> bytes:
+    """Head of a response."""
+    return "\r\n".join([f"HTTP/1.1 {status}", *lines, "", ""]).encode()
+
+
+def whole(body: bytes = OK) -> bytes:
+    """A complete response that leaves the connection open."""
+    return head(f"Content-Length: {len(body)}") + body
+
+
+class Stub:
+    """A server on a thread that answers each request with the next pieces: bytes, or seconds to wait.
+
+    After the pieces of one request it hangs up, unless they are followed by `None`.
+    """
+
+    def __init__(self, *answers: list[bytes | float | None]) -> None:
+        self.answers = list(answers)
+        self.closed = threading.Semaphore(0)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/v1"
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Wait for its end."""
+        self.answers.clear()
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join()
+
+    def _serve(self) -> None:
+        while self.answers:
+            try:
+                connection = self._listener.accept()[0]
+            except OSError:
+                return
+            with connection:
+                while self._received(connection) and self._answered(connection, self.answers.pop(0)):
+                    pass
+            self.closed.release()
+
+    @staticmethod
+    def _received(connection: socket.socket) -> bool:
+        data = b""
+        while not (found := re.search(rb"(?s)Content-Length: (\d+).*?\r\n\r\n(.*)", data)) or (
+            len(found[2]) < int(found[1])
+        ):
+            more = connection.recv(2**16)
+            if not more:
+                return False
+            data += more
+        return True
+
+    @staticmethod
+    def _answered(connection: socket.socket, pieces: list[bytes | float | None]) -> bool:
+        for piece in pieces:
+            try:
+                if isinstance(piece, bytes):
+                    connection.sendall(piece)
+                elif piece is not None:
+                    time.sleep(piece)
+            except OSError:
+                return False
+        return pieces[-1] is None
+
+
+@contextmanager
+def stub(*answers: list[bytes | float | None]) -> Iterator[Stub]:
+    """A running stub."""
+    server = Stub(*answers)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+async def broken(*pieces: bytes | float, **options: Any) -> TransportError:
+    """The failure of one attempt at a stub that answers with these pieces and hangs up."""
+    with stub(list(pieces)) as server:
+        transport = OpenAIHTTP(server.url, **options)
+        try:
+            with pytest.raises(TransportError) as caught:
+                await transport.send(make_request(), 0)
+        finally:
+            await transport.close()
+    return caught.value
+
+
+CHUNKED = head("Transfer-Encoding: chunked")
+BOMB = gzip.compress(bytes(2**21))
+
+
 @pytest.mark.parametrize(
-    ("error", "finish"),
+    ("pieces", "kind"),
     [
-        ({"code": "context_length_exceeded", "message": "too long"}, "context"),
-        ({"code": 400, "type": "exceed_context_size_error", "message": "request (9 tokens) exceeds"}, "context"),
-        ({"message": "This model's maximum context length is 4096 tokens.", "type": "BadRequestError"}, "context"),
-        ({"message": "the request exceeds the available context size"}, "context"),
-        ({"code": "content_filter", "message": "The response was filtered"}, "content_filter"),
-        ({"code": "x", "message": "m", "innererror": {"code": "ResponsibleAIPolicyViolation"}}, "content_filter"),
+        ([b""], "connection"),
+        ([b"HTTP/1.1 200 O"], "connection"),
+        ([head(f"Content-Length: {len(OK)}")], "connection"),
+        ([head(f"Content-Length: {len(OK)}"), OK[:20]], "connection"),
+        ([head(f"Content-Length: {len(OK) + 1}"), OK], "connection"),
+        ([CHUNKED, b"5\r\n" + OK[:5]], "connection"),
+        ([CHUNKED, b"5\r\n" + OK[:5] + b"\r\n"], "connection"),
+        ([head(f"Content-Length: {len(OK) - 1}"), OK], "malformed"),
+        ([head("Content-Length: -1"), OK], "malformed"),
+        ([b"SSH-2.0-OpenSSH_9.6\r\n\r\n"], "malformed"),
+        ([head("Content-Length: 0", status="204 No Content")], "malformed"),
+        ([head(status="304 Not Modified")], "malformed"),
+        ([head("Upgrade: x", "Connection: upgrade", status="101 Switching Protocols"), OK], "malformed"),
+        ([head("Content-Encoding: gzip", "Content-Length: 20"), OK[:20]], "connection"),
+        ([head("Content-Encoding: gzip", f"Content-Length: {len(BOMB)}"), BOMB], "malformed"),
     ],
-    ids=["openai", "llama.cpp", "vllm", "llama-cpp-python", "filter", "azure"],
+    ids=[
+        "nothing",
+        "half a head",
+        "no body",
+        "half a body",
+        "too large a length",
+        "half a chunk",
+        "no last chunk",
+        "too small a length",
+        "negative length",
+        "another protocol",
+        "204",
+        "304",
+        "101",
+        "no gzip",
+        "gzip bomb",
+    ],
 )
-async def test_long_prompts_and_refusals_are_answers(
-    server: Server, status: int, error: dict[str, Any], finish: FinishReason
+async def test_an_answer_that_is_cut_or_garbled_is_tried_again(
+    pieces: list[bytes | float], kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A prompt that does not fit and a prompt that is refused cost nothing and are not retried."""
-    assert await send(server, answer({"error": error}, status)) == Reply("", "", finish, Usage())
+    """However a server breaks off or lies about its body, it is a failed attempt of a kind that is retried."""
+    monkeypatch.setattr("trinity.llm.transports.openai_http.MAX_BODY_BYTES", 2**20)
+    error = await broken(*pieces)
+    assert (error.kind, error.refused) == (kind, False)
 
 
-async def test_flat_and_textual_errors_are_read_too(server: Server) -> None:
-    """Older servers put the error at the top of the body, or a text in its place."""
-    flat = {"object": "error", "message": "maximum context length is 8", "code": 400}
-    assert (await send(server, answer(flat, 400))).finish_reason == "context"
-    assert "HTTP 400: plain words" in str(await failure(server, answer({"error": "plain words"}, 400)))
-    assert "HTTP 500: <html>" in str(await failure(server, answer(b"<html>", 500)))
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [whole()],
+        [head(), OK],
+        [head("Content-Length: 0", status="100 Continue").replace(b"Content-Length: 0\r\n", b"") + whole()],
+        [head("Link: </x>", status="103 Early Hints"), 0.01, whole()],
+        [CHUNKED, b"%x\r\n%s\r\n0\r\n\r\n" % (len(OK), OK)],
+        [head("Content-Encoding: gzip", f"Content-Length: {len(gzip.compress(OK))}"), gzip.compress(OK)],
+        [whole("\ufeff".encode() + OK)],
+        [head("Content-Length: 2", status="201 Created").replace(b"2\r", b"%d\r" % len(OK)) + OK],
+    ],
+    ids=["length", "until the end", "100", "103", "chunked", "gzip", "byte order mark", "201"],
+)
+async def test_every_way_of_sending_an_answer_is_read(pieces: list[bytes | float | None]) -> None:
+    """With a length or without, in chunks, compressed though nobody asked for it, after interim responses."""
+    with stub(pieces) as server:
+        transport = OpenAIHTTP(server.url)
+        assert (await transport.send(make_request(), 0)).text == "3"
+        await transport.close()
 
 
-async def test_retry_after_is_read_in_seconds_and_as_a_date(server: Server) -> None:
-    """Both forms of the header give seconds; nonsense gives none."""
-    error = await failure(server, answer({}, 429, {"Retry-After": "17"}))
-    assert error.retry_after == 17.0
-    assert 50 < (read_retry_after(formatdate(time.time() + 60, usegmt=True)) or 0) <= 60
-    assert read_retry_after("Thu, 01 Jan 1970 00:00:00 GMT") == 0.0
-    assert read_retry_after("soon") is None
+async def test_endless_body_is_given_up(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body above the cap is malformed and does not fill the memory."""
+    monkeypatch.setattr("trinity.llm.transports.openai_http.MAX_BODY_BYTES", 1000)
+    error = await failure(server, answer(completion("x" * 2000)))
+    assert (error.kind, str(error)) == ("malformed", f"{server.url}: body of more than 1000 bytes")
 
 
-async def test_broken_connection_and_timeouts(server: Server) -> None:
-    """A connection that breaks and an answer that is late are told apart, and neither is a refused connection."""
-    broken = await failure(server, hang_up())
-    assert (broken.kind, broken.refused) == ("connection", False)
-    for limit in ({"read_timeout_s": 0.05}, {"total_timeout_s": 0.05}):
-        late = await failure(server, stall(0.3), **limit)
-        assert (late.kind, late.refused) == ("timeout", False)
+@pytest.mark.parametrize(
+    ("pieces", "limit"),
+    [
+        ([0.3, whole()], {"read_timeout_s": 0.05}),
+        ([head("Content-Length: 99"), 0.3, OK], {"read_timeout_s": 0.05}),
+        ([0.3, whole()], {"total_timeout_s": 0.05}),
+        ([head("Content-Length: 99"), *([b" ", 0.04] * 10)], {"total_timeout_s": 0.2, "read_timeout_s": 0.15}),
+        ([CHUNKED, 0.05, b"zz\r\n" + OK], {"total_timeout_s": 0.2}),
+    ],
+    ids=["no answer", "answer stalls", "total", "drip by drip", "garbled chunk, which aiohttp never reports"],
+)
+async def test_a_late_answer_is_a_timeout(pieces: list[bytes | float], limit: dict[str, float]) -> None:
+    """`read` bounds each wait for the next piece, `total` all of them together."""
+    error = await broken(*pieces, **limit)
+    assert (error.kind, error.refused) == ("timeout", False)
+
+
+@contextmanager
+def full_listener() -> Iterator[int]:
+    """A port that takes no further connection."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
+        address = listener.getsockname()
+        waiting = [socket.socket() for _ in range(4)]
+        for one in waiting:
+            one.setblocking(False)
+            one.connect_ex(address)
+        yield address[1]
+        for one in waiting:
+            one.close()
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_late_connection_is_a_refused_one(scheme: str) -> None:
+    """`connect` bounds the TCP connection and the TLS handshake: in the end nobody was there."""
+    with full_listener() if scheme == "http" else socket_that_is_silent() as port:
+        transport = OpenAIHTTP(f"{scheme}://127.0.0.1:{port}/v1", connect_timeout_s=0.1)
+        with pytest.raises(TransportError, match="ConnectionTimeoutError") as caught:
+            await transport.send(make_request(), 0)
+        await transport.close()
+    assert (caught.value.kind, caught.value.refused) == ("connection", True)
+
+
+@contextmanager
+def socket_that_is_silent() -> Iterator[int]:
+    """A port that takes a connection and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+@pytest.mark.parametrize("blocked", [True, False], ids=["loop was busy", "loop has heard of it"])
+async def test_a_connection_closed_while_idle_costs_no_attempt(blocked: bool) -> None:
+    """A server that hangs up between two requests loses none, though the loop had no time to notice."""
+    with stub([whole()], [whole()]) as server:
+        transport = OpenAIHTTP(server.url)
+        assert (await transport.send(make_request(), 0)).text == "3"
+        if blocked:
+            server.closed.acquire()
+        else:
+            await asyncio.to_thread(server.closed.acquire)
+            await asyncio.sleep(0.01)
+        assert (await transport.send(make_request(), 0)).text == "3"
+        await transport.close()
+
+
+async def test_one_connection_serves_one_request_after_the_other() -> None:
+    """A connection that is alive is used again: making one costs more than a request."""
+    with stub([whole(), None], [whole(), None], [whole(), None]) as server:
+        transport = OpenAIHTTP(server.url)
+        for _ in range(3):
+            assert (await transport.send(make_request(), 0)).text == "3"
+        assert not server.closed.acquire(blocking=False)
+        await transport.close()
+
+
+async def test_too_few_file_handles_are_no_missing_server(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that this machine cannot open says which limit to change, and never that nobody listens."""
+
+    def refuse(*_: object, **__: object) -> socket.socket:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    error = await failure(server, answer(completion("3")))
+    assert (error.kind, error.refused) == ("connection", False)
+    assert "lower `concurrency`, or raise the limit of `ulimit -n`" in str(error)
 
 
 def unused_port() -> int:
@@ -463,7 +585,9 @@ async def test_canary_key_is_found_nowhere(
 
 async def test_ledger_says_who_paid_and_what_failed(server: Server, tmp_path: Path) -> None:
     """Over HTTP, store and ledger hold the answer, who bought it and the failed attempt; a resume keeps it paid."""
-    server.steps = [answer({}, 503), answer(OPENAI_BODY)]
+    details = {"prompt_tokens_details": {"cached_tokens": 32}, "completion_tokens_details": {"reasoning_tokens": 100}}
+    usage = {"prompt_tokens": 50, "completion_tokens": 120, "total_tokens": 170, **details}
+    server.steps = [answer({}, 503), answer(completion("3") | {"usage": usage})]
     store, ledger = Store.open(tmp_path / "store.sqlite"), Ledger.create(tmp_path / "ledger.sqlite")
     for _ in range(2):  # the second client finds the answer in the store, as a resumed run does
         client = Client(make_pool(OpenAIHTTP(server.url)), store, ledger, sleep=Sleeps())
@@ -471,7 +595,7 @@ async def test_ledger_says_who_paid_and_what_failed(server: Server, tmp_path: Pa
         await client.close()
     row = ledger.calls.get_by_prefix(bought.call_id)
     assert row is not None
-    assert row == store.get(row.request_hash)
+    assert row == await store.get(row.request_hash)
     assert (row.attempts, row.usage) == (2, Usage(50, 20, 100, 32))
     assert [(one.attempt, one.kind, one.status) for one in ledger.attempts()] == [(1, "server", 503)]
     assert (ledger.totals().paid_calls, ledger.totals().reused_calls) == (1, 0)
@@ -483,30 +607,9 @@ async def test_ledger_says_who_paid_and_what_failed(server: Server, tmp_path: Pa
 async def test_a_server_that_stays_broken_fails_the_call(server: Server) -> None:
     """Retries end; the line holds agent, URL and the provider's words."""
     server.steps = [answer({"error": {"message": "out of memory"}}, 500)]
-    client = Client(make_pool(OpenAIHTTP(server.url)), MemoryStore(), None, retries=RetryPolicy(2), sleep=Sleeps())
+    rules = Rules(retries=RetryPolicy(2))
+    client = Client(make_pool(OpenAIHTTP(server.url)), MemoryStore(), None, rules, sleep=Sleeps())
     with pytest.raises(CallError, match=r"agent a: http://127.0.0.1:\d+/v1: HTTP 500: out of memory"):
         await client.complete(make_agent(), QUESTION, make_context())
     await client.close()
     assert len(server.bodies) == 2
-
-
-@pytest.mark.parametrize(
-    ("value", "seconds"),
-    [
-        ("inf", None),
-        ("nan", None),
-        ("-3", 0.0),
-        ("1e3", 1000.0),
-        ("Mon, 01 Jan 9999999 00:00:00 GMT", None),
-        ("x", None),
-    ],
-)
-def test_retry_after_of_any_kind(value: str, seconds: float | None) -> None:
-    """A Retry-After that is no finite time is taken as none, never as an error."""
-    assert read_retry_after(value) == seconds
-
-
-def test_absurd_counts_are_not_reported_ones() -> None:
-    """Negative, fractional and gigantic token counts are as good as none, so they are estimated."""
-    for count in (-1, 1.5, 2**31, 10**400, True, "7"):
-        assert read_usage({"prompt_tokens": count, "completion_tokens": 1}) is None

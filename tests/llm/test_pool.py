@@ -12,12 +12,16 @@ from omegaconf import OmegaConf
 from tests.llm.support import make_agent, make_context, make_pool, messages
 from trinity.errors import ConfigError, EndpointError, WeightsGoneError
 from trinity.llm.client import Client
+from trinity.llm.limits import Limit
 from trinity.llm.pool import Pool, build_pool, read_agent
+from trinity.llm.prices import lookup
 from trinity.llm.store import MemoryStore
 from trinity.llm.transports.scripted import ScriptedTransport, marker, reply_to
 from trinity.types import PoolKind, Price
 
 CONF = Path(__file__).parents[2] / "conf" / "pool"
+HTTP = {"_target_": "trinity.llm.transports.openai_http.OpenAIHTTP", "base_url": "http://h/v1"}
+LITELLM = {"_target_": "trinity.llm.transports.litellm_api.LiteLLM"}
 PLAIN = {"name": "a", "endpoint": "e", "model": "m"}
 SCRIPT = {"_target_": "trinity.llm.transports.scripted.skills", "skills": {}}
 
@@ -55,7 +59,7 @@ def test_agent_takes_every_key_from_its_config() -> None:
             **PLAIN,
             "sampling": {"temperature": 0, "stop": ["\n", "END"], "top_p": None},
             "extra_body": {"cache_prompt": False, "deep": {"er": [1]}},
-            "price": {"input_usd": 1, "output_usd": 2.5, "source": "list of 2026"},
+            "price": {"input_usd": 1, "output_usd": 2.5, "cached_usd": 0, "source": "list of 2026"},
             "active_params": 5e8,
             "deterministic": True,
             "profile": "small",
@@ -63,7 +67,7 @@ def test_agent_takes_every_key_from_its_config() -> None:
     )
     assert agent.sampling == {"temperature": 0, "stop": ["\n", "END"]}
     assert agent.extra_body == {"cache_prompt": False, "deep": {"er": [1]}}
-    assert agent.price == Price(1.0, 2.5, "list of 2026")
+    assert agent.price == Price(1.0, 2.5, "list of 2026", 0.0)
     assert (agent.active_params, agent.deterministic, agent.profile, agent.style) == (5e8, True, "small", "")
 
 
@@ -84,6 +88,21 @@ def test_agent_takes_every_key_from_its_config() -> None:
         ({"price": {"input_usd": 1, "output_usd": 1}}, "`source` must be a text"),
         ({"price": {"inptu_usd": 1}}, "did you mean 'input_usd'"),
         ({"price": 3}, "`price` must hold"),
+        ({"price": {"input_usd": 1, "output_usd": 1, "cached_usd": "x", "source": "s"}}, "`price.cached_usd` must be"),
+        ({"price": "tabel"}, "or be `table`, or null for unknown; it is 'tabel'"),
+        ({"price": "table"}, "price: the price table litellm"),
+        ({"price": {"table": "litelm"}}, "price.table: there is no 'litelm'; choose from: litellm"),
+        ({"price": {"table": "litellm", "modle": "x"}}, "did you mean 'model'"),
+        ({"price": {"table": "litellm", "model": 3}}, "`model` must be a text"),
+        ({"sampling": {"max_tokens": 0}}, "`sampling.max_tokens` must be a whole number"),
+        ({"sampling": {"max_tokens": "many"}}, "`sampling.max_tokens` must be a whole number"),
+        ({"sampling": {"max_completion_tokens": True}}, "`sampling.max_completion_tokens` must be a whole number"),
+        ({"sampling": {"temperature": "hot"}}, "`sampling.temperature` must be a number at least 0"),
+        ({"sampling": {"temperature": -0.1}}, "`sampling.temperature` must be a number at least 0"),
+        ({"sampling": {"top_p": 1.5}}, "`sampling.top_p` must be a number between 0 and 1"),
+        ({"sampling": {"reasoning_effort": 3}}, "`sampling.reasoning_effort` must be a text"),
+        ({"profile": 3}, "`profile` must be a text"),
+        ({"style": 3}, "`style` must be the name or the path"),
         ({"active_params": 0}, "`active_params` must be a positive number"),
         ({"active_params": "1e9"}, "`active_params` must be a positive number"),
         ({"deterministic": "yes"}, "`deterministic` must be true or false"),
@@ -158,7 +177,7 @@ def test_sources_of_an_endpoint_are_checked() -> None:
         "weights": "smollm2-135m-instruct",
         "store": store,
     }
-    with pytest.raises(ConfigError, match=r"^weights.sources: there is no 'web'"):
+    with pytest.raises(ConfigError, match=r"^pool p: endpoints.e: weights.sources: there is no 'web'"):
         build_pool("p", [PLAIN], {"e": server})
 
 
@@ -167,16 +186,64 @@ def test_sources_of_an_endpoint_are_checked() -> None:
     [
         ({"skills": {}}, "no `_target_`"),
         ({"_target_": "trinity.llm.transports.scripted.no_such"}, "no_such"),
-        ({"_target_": "builtins.dict"}, "is not a transport"),
-        ({"_target_": "trinity.llm.transports.openai_http.OpenAIHTTP", "base_url": "nowhere"}, "base_url"),
-        ({"_target_": "trinity.llm.transports.openai_http.OpenAIHTTP", "url": "http://h"}, "url"),
+        ({"_target_": "fractions.Fraction"}, "a Fraction is not a transport"),
+        ({"_target_": "builtins.dict"}, "endpoints.e: no signature found"),
+        ({**HTTP, "base_url": "nowhere"}, "base_url must look like"),
+        ({**HTTP, "url": "http://h"}, "endpoints.e.url: OpenAIHTTP knows no such key; did you mean 'base_url'?"),
+        ({**HTTP, "connect_timeout_s": "abc"}, "endpoints.e.connect_timeout_s=abc: must be a finite float"),
+        ({**HTTP, "read_timeout_s": -1}, "endpoints.e.read_timeout_s=-1: must be above 0"),
+        ({**HTTP, "send_seed": 1}, "endpoints.e.send_seed=1: must be a finite bool"),
+        ({"_target_": HTTP["_target_"]}, "missing a required argument: 'base_url'"),
+        ({**LITELLM, "drop_params": "yes"}, "endpoints.e.drop_params=yes: must be a finite bool"),
     ],
 )
 def test_a_wrong_endpoint_is_one_line(config: dict[str, Any], line: str) -> None:
-    """What cannot be constructed is a ConfigError and no traceback of Hydra's."""
+    """What cannot be constructed is one line that names pool, endpoint and key, and no traceback of Hydra's."""
     with pytest.raises(ConfigError) as caught:
         build_pool("p", [PLAIN], {"e": config})
+    assert str(caught.value).startswith("pool p: endpoints.e")
     assert line in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("limits", "line"),
+    [
+        ({"mian": {"rpm": 60}}, "limits: unknown endpoint 'mian'; did you mean 'main'?"),
+        ({"main": {"rmp": 60}}, "there is no key 'limits.main.rmp'; did you mean 'rpm'?"),
+        ({"main": {"rpm": 0}}, "limits.main.rpm=0: must be a number above 0"),
+        ({"main": {"tpm": "many"}}, "limits.main.tpm=many: must be a number above 0"),
+        ({"main": {"concurrency": 0}}, "limits.main.concurrency=0: must be a whole number of at least 1"),
+        ({"main": 3}, "limits.main=3: must hold concurrency, rpm or tpm"),
+    ],
+)
+def test_a_wrong_limit_is_one_line(limits: Any, line: str) -> None:
+    """A limit that does not hold is found before anything is asked."""
+    with pytest.raises(ConfigError) as caught:
+        build_pool("p", [{**PLAIN, "endpoint": "main"}], {"main": SCRIPT}, limits)
+    assert str(caught.value).startswith("pool p: ")
+    assert line in str(caught.value)
+
+
+def test_limits_are_those_of_the_endpoint() -> None:
+    """What the pool says of an endpoint goes before the run's default; an endpoint that is not used may have one."""
+    endpoints = {"main": SCRIPT, "side": SCRIPT, "spare": SCRIPT}
+    agents = [{**PLAIN, "endpoint": "main"}, {**PLAIN, "name": "b", "endpoint": "side"}]
+    pool = build_pool(
+        "p", agents, endpoints, {"main": {"concurrency": 4, "rpm": 60}, "side": None, "spare": {"tpm": 1}}
+    )
+    assert pool.limit("main", 16) == Limit(4, rpm=60)
+    assert pool.limit("side", 16) == Limit(16)
+    with pytest.raises(ConfigError, match="unknown endpoint 'mian'; did you mean 'main'"):
+        pool.limit("mian", 16)
+
+
+@pytest.mark.parametrize(
+    "price", ["table", {"table": "litellm", "model": "claude-sonnet-4-6", "provider": "anthropic"}]
+)
+def test_a_price_can_be_looked_up(price: Any) -> None:
+    """The price of the agent's own model or of another one, with the table that it is from."""
+    agent = read_agent("p", 0, {**PLAIN, "model": "anthropic/claude-sonnet-4-6", "price": price})
+    assert agent.price == lookup("anthropic/claude-sonnet-4-6")
 
 
 def test_missing_weights_cost_only_their_agents() -> None:
@@ -241,3 +308,43 @@ def test_http_example_is_filled_from_the_environment(monkeypatch: pytest.MonkeyP
     assert [agent.model for agent in pool.agents] == ["some-model"] * 2
     assert pool.settings()["endpoints"]["main"]["endpoint_id"] == "https://host.example/v1"
     assert "canary" not in repr(pool.settings())
+
+
+POOLS = sorted(file.stem for file in CONF.glob("*.yaml"))
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_every_pool_is_built_without_keys_and_network(
+    name: str, compose_config: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each ready-made pool composes and is built; its agents say how long an answer may be and what a token costs.
+
+    A price that nobody knows is an explicit null, and one that is looked up names the table.
+    """
+    for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("OPENAI_MODEL", "some-model")
+    config = compose_config(f"pool={name}", "weights.sources=[]")
+    pool = instantiate(config.pool)
+    assert pool.name == name
+    assert not pool.missing
+    for agent, entry in zip(pool.agents, config.pool.agents, strict=True):
+        assert agent.sampling["max_tokens"] >= 1
+        assert "price" in entry
+        assert agent.price is None or agent.price.source
+        assert pool.limit(agent.endpoint, 16).concurrency >= 1
+    assert pool.settings()["kind"] in ("live", "scripted")
+
+
+def test_the_papers_pool_is_priced_throughout(compose_config: Any) -> None:
+    """All seven agents have a price from the table, so that a cap in USD can hold."""
+    agents = instantiate(compose_config("pool=trinity7").pool).agents
+    assert [agent.name for agent in agents] == [
+        *("gpt", "claude", "gemini", "r1-distill", "gemma", "qwen-reasoning", "qwen-direct")
+    ]
+    for agent in agents:
+        assert agent.sampling["max_tokens"] == 4096
+        assert agent.price is not None
+        assert agent.price.source.startswith("litellm ")
+        assert agent.price.input_usd > 0

@@ -21,6 +21,12 @@ def test_price_is_per_million_and_hidden_tokens_cost_as_output() -> None:
     assert cost_usd(Price(2.0, 10.0, "test"), USAGE) == pytest.approx(0.003)
 
 
+def test_cached_input_has_a_price_of_its_own() -> None:
+    """Half of 1000 input tokens at .2 instead of 2 USD save .0009 USD; a price of 0 is one."""
+    assert cost_usd(Price(2.0, 10.0, "test", 0.2), USAGE) == pytest.approx(0.0021)
+    assert cost_usd(Price(2.0, 10.0, "test", 0.0), USAGE) == pytest.approx(0.002)
+
+
 def test_unknown_price_is_none_and_free_is_zero() -> None:
     """Nobody takes an unknown price for a free model."""
     assert cost_usd(None, USAGE) is None

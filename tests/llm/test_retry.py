@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
+from dataclasses import replace
 from typing import get_args
 
 import pytest
 
 from tests.llm.support import Sleeps, make_request
-from trinity.llm.retry import FIRST_WAIT_S, Answered, Attempt, RetryPolicy, send_with_retries
+from trinity.llm.retry import FIRST_WAIT_S, Answered, RetryPolicy, send_with_retries
 from trinity.llm.transports.base import ErrorKind, Reply, TransportError
-from trinity.llm.transports.scripted import ScriptedTransport
 from trinity.types import FinishReason, Usage
 
 GOOD = Reply("3", "", "stop", Usage(1, 1))
@@ -18,33 +17,35 @@ RETRIED: list[ErrorKind] = ["rate_limit", "server", "timeout", "connection", "ma
 
 
 class Trial:
-    """One request against a list of outcomes; keeps sleeps and failed attempts."""
+    """One request against a list of outcomes; keeps sleeps and the numbers and seeds of attempts."""
 
     def __init__(self, *outcomes: Reply | TransportError) -> None:
         self.sleeps = Sleeps()
-        self.failed: list[Attempt] = []
+        self.numbers: list[int] = []
+        self.seeds: list[int] = []
         self.left = list(outcomes)
-        self.transport = ScriptedTransport(lambda _: self.left.pop(0))
+
+    async def send(self, number: int, seed: int) -> Answered:
+        """The next outcome."""
+        self.numbers.append(number)
+        self.seeds.append(seed)
+        outcome = self.left.pop(0)
+        if isinstance(outcome, TransportError):
+            raise outcome
+        return Answered(outcome, number, 0.0)
 
     async def run(self, policy: RetryPolicy | None = None) -> Answered:
         """Send with retries."""
-        return await send_with_retries(
-            self.transport,
-            make_request(),
-            policy or RetryPolicy(),
-            contextlib.nullcontext,
-            self.failed.append,
-            self.sleeps,
-        )
+        return await send_with_retries(make_request(), self.send, policy or RetryPolicy(), self.sleeps)
 
 
 @pytest.mark.parametrize("kind", RETRIED)
 async def test_passing_failures_are_retried(kind: ErrorKind) -> None:
-    """After a failure that may pass, the next attempt's answer counts, and the attempt is told."""
+    """After a failure that may pass, the next attempt's answer counts, with the same seed."""
     trial = Trial(TransportError(kind, "no", status=500), GOOD)
     answered = await trial.run()
     assert (answered.reply, answered.attempts) == (GOOD, 2)
-    assert trial.failed == [Attempt(1, kind, 500, "no")]
+    assert trial.seeds == [make_request().seed] * 2
     assert len(trial.sleeps) == 1
 
 
@@ -54,7 +55,7 @@ async def test_lasting_failures_are_not_retried(kind: ErrorKind) -> None:
     trial = Trial(TransportError(kind, "no"), GOOD)
     with pytest.raises(TransportError, match="no"):
         await trial.run()
-    assert trial.transport.sent.total() == 1
+    assert trial.numbers == [1]
 
 
 async def test_attempts_end() -> None:
@@ -62,7 +63,7 @@ async def test_attempts_end() -> None:
     trial = Trial(*[TransportError("server", f"down {number}") for number in range(9)])
     with pytest.raises(TransportError, match="down 2"):
         await trial.run(RetryPolicy(attempts=3))
-    assert [attempt.number for attempt in trial.failed] == [1, 2, 3]
+    assert trial.numbers == [1, 2, 3]
     assert len(trial.sleeps) == 2
 
 
@@ -93,14 +94,14 @@ def test_rate_limits_wait_longest() -> None:
 
 @pytest.mark.parametrize("empty", ["", " \n"])
 async def test_empty_text_is_asked_for_once_more(empty: str) -> None:
-    """The second answer counts whatever it is: a text, or nothing again."""
-    nothing = Reply(empty, "hm", "stop", None)
+    """The second answer, drawn with another seed, counts whatever it is; both are billed."""
+    nothing = Reply(empty, "hm", "stop", Usage(1, 0, 5))
     recovered = Trial(nothing, GOOD)
-    assert (await recovered.run()).reply == GOOD
-    assert recovered.failed == [Attempt(1, "empty", None, "empty text with finish reason stop")]
+    assert (await recovered.run()).reply == replace(GOOD, usage=Usage(2, 1, 5))
+    assert len(set(recovered.seeds)) == 2
     hopeless = Trial(nothing, nothing, GOOD)
-    assert (await hopeless.run()).reply == nothing
-    assert hopeless.transport.sent.total() == 2
+    assert (await hopeless.run()).reply == replace(nothing, usage=Usage(2, 0, 10))
+    assert hopeless.numbers == [1, 2]
 
 
 @pytest.mark.parametrize("finish", ["length", "context", "content_filter"])
@@ -108,4 +109,4 @@ async def test_other_finish_reasons_are_never_retried(finish: FinishReason) -> N
     """Text cut at its cap, a prompt that does not fit and a refusal are answers, also when they are empty."""
     trial = Trial(Reply("", "", finish, None), GOOD)
     assert (await trial.run()).reply.finish_reason == finish
-    assert trial.failed == []
+    assert trial.numbers == [1]

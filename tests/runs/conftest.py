@@ -13,27 +13,30 @@ from typing import Any
 import pytest
 
 from trinity.canonical import digest
-from trinity.runs.calls import CallRow
+from trinity.runs.calls import Answer
 from trinity.types import Record, Replicate, Usage
 
 NOBODY = 65534
 
+Call = tuple[Answer, dict[str, Any]]
 
-def call_row(prompt: str = "What is 2 + 2?", **changes: Any) -> CallRow:
-    """A call about `prompt`."""
+
+def call(prompt: str = "What is 2 + 2?", *, sample: int = 0, **changes: Any) -> Call:
+    """A call about `prompt`: the answer, changed as said, and its request."""
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": prompt}]
-    request = {"endpoint_id": "e", "model": "m", "messages": messages, "sampling": {"temperature": 0.7}, "sample": 0}
+    request: dict[str, Any] = {"endpoint_id": "e", "model": "m", "messages": messages, "sampling": {"temperature": 0.7}}
+    request |= {"extra_body": {}, "replicate": ["train", 3], "sample": sample}
     values: dict[str, Any] = {
         "request_hash": digest(request),
-        "request": request,
         "text": "4",
         "reasoning": "",
         "finish_reason": "stop",
         "usage": Usage(10, 2, 1, 4),
         "latency_s": 0.25,
         "attempts": 1,
+        "buyer": "us",
     }
-    return CallRow(**{**values, **changes})
+    return Answer(**{**values, **changes}), request
 
 
 def record_row(**changes: Any) -> Record:
@@ -77,9 +80,9 @@ def record_row(**changes: Any) -> Record:
 
 
 @pytest.fixture(scope="session")
-def make_call() -> Callable[..., CallRow]:
+def make_call() -> Callable[..., Call]:
     """The factory of calls."""
-    return call_row
+    return call
 
 
 @pytest.fixture(scope="session")

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from trinity.errors import LedgerError
-from trinity.runs.calls import CallRow
+from trinity.runs import sqlite
+from trinity.runs.calls import Answer
 from trinity.runs.ledger import FLUSH_ROWS, Attempt, CallUse, DecisionKey, DecisionRow, Ledger, RecordKey, Totals
 from trinity.runs.sqlite import to_text
-from trinity.types import Item, Price, Record, Replicate, Usage
+from trinity.types import Item, Phase, Price, Record, Replicate, Spend, Usage
 
-MakeCall = Callable[..., CallRow]
+MakeCall = Callable[..., tuple[Answer, dict[str, Any]]]
 MakeRecord = Callable[..., Record]
 PRICE = Price(0.1, 0.4, "table of today")
 
@@ -52,33 +56,93 @@ def rows_on_disk(ledger: Ledger, table: str) -> int:
     return int(found[0])
 
 
+def test_uid_is_its_own_and_stays(tmp_path: Path) -> None:
+    """A ledger's uid is the same whenever it is opened, and no other ledger has it."""
+    uids = []
+    for name in ("a.sqlite", "b.sqlite"):
+        with Ledger.create(tmp_path / name) as made:
+            uids.append(made.uid)
+    with Ledger.open(tmp_path / "a.sqlite") as again, Ledger.open(tmp_path / "b.sqlite", read_only=True) as other:
+        assert [again.uid, other.uid] == uids
+    assert len(set(uids)) == 2
+    assert all(len(uid) == 16 for uid in uids)
+
+
 def test_calls_are_noted_once(ledger: Ledger, make_call: MakeCall) -> None:
-    """The first note of a call counts, and says who paid at which price."""
-    row = make_call()
-    ledger.note_call(row, paid=True, price=PRICE)
-    ledger.note_call(make_call(text="other"), paid=False, price=None)
-    assert ledger.calls.get(row.request_hash) == row
-    assert ledger.call_use(row.request_hash) == CallUse(row.request_hash, paid=True, price=PRICE)
+    """The first note of a call counts, and says who paid at which price, written yet or not."""
+    answer, request = make_call()
+    for _ in range(2):
+        ledger.note_call(answer, request, paid=True, price=PRICE)
+        ledger.note_call(*make_call(text="other"), paid=False, price=None)
+        assert ledger.calls.get(answer.request_hash) == answer
+    assert ledger.calls.request(answer.request_hash) == request
+    assert ledger.call_use(answer.request_hash) == CallUse(answer.request_hash, paid=True, price=PRICE)
     assert ledger.call_use("0" * 64) is None
 
 
 def test_totals_tell_paid_from_reused(ledger: Ledger, make_call: MakeCall) -> None:
     """Counts and tokens are summed apart; a call without usage counts and adds no tokens."""
     assert ledger.totals() == Totals(0, 0, Usage(), Usage())
-    ledger.note_call(make_call("a"), paid=True, price=PRICE)
-    ledger.note_call(make_call("b", usage=Usage(1, 2, 3, 0, estimated=True)), paid=True, price=None)
-    ledger.note_call(make_call("c", usage=None), paid=True, price=None)
-    ledger.note_call(make_call("d", usage=Usage(5)), paid=False, price=None)
+    ledger.note_call(*make_call("a"), paid=True, price=PRICE)
+    ledger.note_call(*make_call("b", usage=Usage(1, 2, 3, 0, estimated=True)), paid=True, price=None)
+    ledger.note_call(*make_call("c", usage=None), paid=True, price=None)
+    ledger.note_call(*make_call("d", usage=Usage(5)), paid=False, price=None)
     assert ledger.totals() == Totals(3, 1, Usage(11, 4, 4, 4, estimated=True), Usage(5))
 
 
 def test_attempts_are_kept_apart_from_answers(ledger: Ledger) -> None:
-    """Failed attempts come back in order and never as an answer."""
-    noted = [Attempt("a" * 64, 1, "rate_limit", 429, "slow \ud800 down"), Attempt("a" * 64, 2, "timeout", None, "")]
-    for attempt in noted:
-        ledger.add_attempt(*attempt)
-    assert list(ledger.attempts()) == noted
+    """Failed attempts come back in order and never as an answer; those answered or still open are not among them."""
+    failed = [Attempt("a" * 64, 1, "rate_limit", 429, "slow \ud800 down"), Attempt("a" * 64, 2, "timeout", None, "")]
+    numbers = [ledger.begin_attempt("a" * 64, attempt, "train", Spend()) for attempt in (1, 2, 3, 4)]
+    for number, attempt in zip(numbers, failed, strict=False):
+        ledger.end_attempt(number, *attempt[2:], Spend())
+    ledger.end_attempt(numbers[2], "answered", None, "", Spend())
+    assert list(ledger.attempts()) == failed
     assert ledger.calls.count() == 0
+
+
+def test_spend_counts_open_attempts_as_their_reserve(ledger: Ledger) -> None:
+    """An attempt counts as what was set aside until it ends, then as what it cost, phase by phase."""
+    reserve, cost = Spend(1.0, 100, 1), Spend(0.25, 30, 1)
+    given: list[Phase] = ["test", "train", "train"]
+    numbers = [ledger.begin_attempt("a" * 64, 1, phase, reserve) for phase in given]
+    assert ledger.spent() == {"train": Spend(2.0, 200, 2), "test": reserve}
+    ledger.end_attempt(numbers[1], "answered", None, "", cost)
+    assert ledger.spent() == {"train": Spend(1.25, 130, 2), "test": reserve}
+
+
+def test_an_unknown_price_stays_unknown(ledger: Ledger) -> None:
+    """One attempt without a price makes its phase's cost unknown, not smaller."""
+    for reserve in (Spend(1.0, 5, 1), Spend(None, 7, 1)):
+        ledger.begin_attempt("a" * 64, 1, "val", reserve)
+    assert ledger.spent() == {"val": Spend(None, 12, 2)}
+
+
+def test_attempts_go_on_counting_after_a_crash(tmp_path: Path) -> None:
+    """What was flushed before a crash counts in the next process, and new attempts never take an old one's place."""
+    path = tmp_path / "ledger.sqlite"
+    before = Ledger.create(path)
+    before.begin_attempt("a" * 64, 1, "train", Spend(1.0, 1, 1))
+    before.flush()
+    with Ledger.open(path) as after:
+        number = after.begin_attempt("a" * 64, 1, "train", Spend(1.0, 1, 1))
+        after.end_attempt(number, "answered", None, "", Spend(0.5, 1, 1))
+        assert after.spent() == {"train": Spend(1.5, 2, 2)}
+    before.close()
+
+
+def test_requests_of_misses_and_failures_are_known(ledger: Ledger, make_call: MakeCall) -> None:
+    """What was asked for and not there, or failed, can be read again; it is no call of the run."""
+    (missed, missed_request), (failed, failed_request) = make_call("missed"), make_call("failed")
+    ledger.note_miss(missed.request_hash, missed_request)
+    number = ledger.begin_attempt(failed.request_hash, 1, "train", Spend())
+    ledger.end_attempt(number, "timeout", None, "", Spend(), failed_request)
+    assert list(ledger.misses()) == [missed.request_hash]
+    assert ledger.calls.request(missed.request_hash) == missed_request
+    assert ledger.calls.request(failed.request_hash) == failed_request
+    assert list(ledger.calls) == []
+    ledger.note_call(failed, failed_request, paid=True, price=None)
+    assert ledger.calls.get(failed.request_hash) == failed
 
 
 def test_decisions_come_back_bit_for_bit(ledger: Ledger) -> None:
@@ -102,15 +166,17 @@ def test_last_decision_of_a_key_counts(ledger: Ledger) -> None:
     assert [row.logits[0] for row in ledger.decisions()] == [0.5]
 
 
-def test_decisions_are_written_in_batches(ledger: Ledger) -> None:
-    """Choices wait in memory until there are 512 of them or somebody reads."""
-    for turn in range(FLUSH_ROWS - 1):
+def test_rows_are_written_in_batches(ledger: Ledger, make_call: MakeCall) -> None:
+    """Choices, calls and attempts wait in memory until there are enough of them or somebody reads."""
+    ledger.note_call(*make_call(), paid=True, price=None)
+    ledger.begin_attempt("a" * 64, 1, "train", Spend())
+    for turn in range(FLUSH_ROWS - 3):
         ledger.add_decision(decision(turn))
-    assert rows_on_disk(ledger, "decisions") == 0
+    assert [rows_on_disk(ledger, table) for table in ("decisions", "calls", "attempts")] == [0, 0, 0]
     ledger.add_decision(decision(FLUSH_ROWS))
-    assert rows_on_disk(ledger, "decisions") == FLUSH_ROWS
+    assert [rows_on_disk(ledger, table) for table in ("decisions", "calls", "attempts")] == [FLUSH_ROWS - 2, 1, 1]
     ledger.add_decision(decision(FLUSH_ROWS + 1))
-    assert [row.key.turn for row in ledger.decisions()] == [*range(FLUSH_ROWS - 1), FLUSH_ROWS, FLUSH_ROWS + 1]
+    assert [row.key.turn for row in ledger.decisions()] == [*range(FLUSH_ROWS - 3), FLUSH_ROWS, FLUSH_ROWS + 1]
 
 
 def test_closing_writes_what_is_pending(tmp_path: Path) -> None:
@@ -123,12 +189,15 @@ def test_closing_writes_what_is_pending(tmp_path: Path) -> None:
         assert again.decision(decision().key) is not None
 
 
-def test_record_is_written_with_its_decisions(ledger: Ledger, make_record: MakeRecord) -> None:
-    """Another reader never sees a record without the choices before it."""
+def test_record_is_written_with_what_came_before(ledger: Ledger, make_call: MakeCall, make_record: MakeRecord) -> None:
+    """Another reader never sees a record without the choices, calls and attempts before it."""
+    tables = ("decisions", "calls", "call_use", "attempts", "records")
     ledger.add_decision(decision())
-    assert rows_on_disk(ledger, "decisions") == 0
+    ledger.note_call(*make_call(), paid=True, price=None)
+    ledger.begin_attempt("a" * 64, 1, "train", Spend())
+    assert [rows_on_disk(ledger, table) for table in tables] == [0] * 5
     ledger.add_record(make_record())
-    assert (rows_on_disk(ledger, "decisions"), rows_on_disk(ledger, "records")) == (1, 1)
+    assert [rows_on_disk(ledger, table) for table in tables] == [1] * 5
 
 
 def test_failed_record_loses_no_decision(ledger: Ledger, make_record: MakeRecord) -> None:
@@ -241,6 +310,7 @@ def test_wrong_files_are_refused(tmp_path: Path, ledger: Ledger) -> None:
         ("UPDATE items SET content = X'7B7D'", lambda ledger: list(ledger.items("sums", "test"))),
         ("UPDATE generations SET payload = X'7B'", lambda ledger: list(ledger.generations("cma"))),
         ("UPDATE meta SET value = X''", lambda ledger: ledger.meta("k")),
+        ("UPDATE attempts SET detail = X'7B'", lambda ledger: list(ledger.attempts())),
         ("UPDATE call_use SET price_json = X'7B7D'", lambda ledger: ledger.call_use("a" * 64)),
     ],
 )
@@ -253,7 +323,8 @@ def test_damaged_rows_are_named(
     ledger.add_items("test", [item("a")])
     ledger.add_generation("cma", 0, {})
     ledger.set_meta("k", 1)
-    ledger.note_call(make_call(request_hash="a" * 64), paid=True, price=PRICE)
+    ledger.note_call(*make_call(request_hash="a" * 64), paid=True, price=PRICE)
+    ledger.end_attempt(ledger.begin_attempt("a" * 64, 1, "val", Spend()), "timeout", None, "", Spend())
     read(ledger)
     ledger._database.execute(change)
     with pytest.raises(LedgerError, match=r"in .*ledger\.sqlite is damaged"):
@@ -276,20 +347,95 @@ def test_full_disk_keeps_what_was_committed(ledger: Ledger, make_record: MakeRec
     assert [row.item_id for row in ledger.records()] == stored
 
 
+@pytest.fixture
+def short_log(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Checkpoints come often; the size of a log in bytes from which on there is one."""
+    monkeypatch.setattr(sqlite, "LOG_BYTES", 200_000)
+    return 200_000
+
+
+def test_the_log_stays_short(short_log: int, tmp_path: Path, make_record: MakeRecord) -> None:
+    """A long run empties its log again and again, beside a writer that goes on, and ends with one clean file."""
+    path = tmp_path / "ledger.sqlite"
+    log = path.with_name("ledger.sqlite-wal")
+    sizes = []
+    with Ledger.create(path) as ledger:
+        for number in range(400):
+            ledger.add_record(make_record(item_id=f"{number:04d}"))
+            ledger.flush()
+            sizes.append(log.stat().st_size)
+        assert len(list(ledger.records())) == 400
+    assert sum(after < before for before, after in pairwise(sizes)) > 3
+    assert max(sizes) < 20 * short_log
+    assert [file.name for file in tmp_path.iterdir()] == ["ledger.sqlite"]
+
+
+async def test_a_checkpoint_is_not_waited_for(ledger: Ledger, make_call: MakeCall, make_record: MakeRecord) -> None:
+    """While a checkpoint runs, records are found though not written; they are written with what comes next."""
+    assert ledger._checkpointer is not None
+    rows = [make_record(item_id=item_id) for item_id in "abc"]
+    with ledger._checkpointer.writing:
+        ledger.note_call(*make_call(), paid=True, price=None)
+        ledger.add_record(rows[0])
+        ledger.add_record(rows[1])
+        assert ledger.record(RecordKey.of(rows[0])) == rows[0]
+        assert rows_on_disk(ledger, "records") == 0
+        waiting = asyncio.create_task(ledger.flushed())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+    await waiting
+    assert [rows_on_disk(ledger, table) for table in ("records", "calls")] == [2, 1]
+    ledger.add_record(rows[2])
+    assert list(ledger.records()) == rows
+
+
+def test_a_reader_of_the_log_only_delays_a_checkpoint(
+    short_log: int, ledger: Ledger, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While somebody reads, the log grows and nothing is lost; when the reader is gone it is emptied."""
+    monkeypatch.setattr(sqlite, "READERS_MS", 0)
+    log = ledger.path.with_name("ledger.sqlite-wal")
+    ledger.add_record(make_record(item_id="first"))
+    with Ledger.open(ledger.path, read_only=True) as reader:
+        stream = reader._database.query("SELECT 1 FROM records UNION ALL SELECT 2 FROM meta")
+        next(stream)
+        add_large_records(ledger, make_record, 100)
+        grown = log.stat().st_size
+        assert grown > 2 * short_log
+        stream.close()  # type: ignore[attr-defined]
+    for _ in range(6):
+        add_large_records(ledger, make_record, 100)
+    assert log.stat().st_size < grown
+    assert len(list(ledger.records())) == 101
+
+
+def add_large_records(ledger: Ledger, make_record: MakeRecord, count: int) -> None:
+    """Add or replace so many records, each committed before the next one is made."""
+    for number in range(count):
+        ledger.add_record(make_record(item_id=f"{number:04d}", answer="x" * 4000))
+        ledger.flush()
+
+
 CHILD = """
 import sys
 from pathlib import Path
 sys.path[:0] = sys.argv[2:]
-from conftest import call_row, record_row
+from conftest import call, record_row
 from test_ledger import decision
+from trinity.runs import sqlite
 from trinity.runs.ledger import Ledger
+from trinity.types import Spend
 
+sqlite.LOG_BYTES = 100_000
 ledger = Ledger.create(Path(sys.argv[1]))
 for number in range(10**9):
-    row = call_row(f"question {number}")
-    ledger.note_call(row, paid=True, price=None)
+    answer, request = call(f"question {number}")
+    attempt = ledger.begin_attempt(answer.request_hash, 1, "train", Spend(1.0, 1, 1))
+    ledger.end_attempt(attempt, "answered", None, "", Spend(1.0, 1, 1))
+    ledger.note_call(answer, request, paid=True, price=None)
     ledger.add_decision(decision(item_id=str(number)))
-    ledger.add_record(record_row(item_id=f"{number:09d}", call_ids=(row.call_id,)))
+    ledger.add_record(record_row(item_id=f"{number:09d}", call_ids=(answer.call_id,)))
+    ledger.flush()
     print(number, flush=True)
 """
 
@@ -316,10 +462,14 @@ def test_a_killed_run_loses_nothing_that_it_reported(tmp_path: Path) -> None:
         records = list(ledger.records())
         assert len(records) - 1 in (last, last + 1)
         assert list(ledger.calls.damaged()) == []
+        assert ledger.spent()["train"].calls == len(records)
         for number, row in enumerate(records):
             call = ledger.calls.get_by_prefix(row.call_ids[0])
             assert call is not None
-            assert call.request["messages"][1]["content"] == f"question {number}"
+            request = ledger.calls.request(call.request_hash)
+            assert request is not None
+            assert request["messages"][1]["content"] == f"question {number}"
+            assert ledger.call_use(call.request_hash) is not None
             assert ledger.decision(decision(item_id=str(number)).key) is not None
         ledger.add_record(records[0])
 

@@ -19,6 +19,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from trinity.context import Context
 from trinity.coordinator.quoting import quote
+from trinity.errors import EpisodeCapError
 from trinity.types import Agent, Client, Completion, Episode, FinishReason, Item, Message, Role, Turn
 
 
@@ -120,14 +121,17 @@ class Coordinator:
     replicates: int | None = None
 
     async def solve(self, item: Item, client: Client, context: Context) -> Episode:
-        """Play one episode (raises what `client.complete` raises)."""
+        """Play one episode; at its own cap it ends on its latest answer (raises what else `client.complete` raises)."""
         transcript = Transcript(context.task.open(item))
         encoder_tokens = 0
         for number in range(self.max_turns):
             choice = await self.policy.choose(tuple(transcript.chunks), number, context)
             encoder_tokens += choice.encoder_tokens
             agent = self.agents[choice.agent]
-            completion = await client.complete(agent, transcript.ask(choice.role, agent), context)
+            try:
+                completion = await client.complete(agent, transcript.ask(choice.role, agent), context)
+            except EpisodeCapError:
+                break
             transcript.add(read_turn(agent, choice.role, completion))
             if transcript.turns[-1].verdict == "accept" and transcript.candidate:
                 return _close(transcript, encoder_tokens, capped=False)

@@ -1,23 +1,25 @@
-"""The client: one answer for equal requests, bought once, kept in the store, noted in the run's ledger."""
+"""The client: one answer for equal requests, bought once within every limit, kept in the store, noted in the ledger."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from trinity.context import Context
-from trinity.errors import CallError, EndpointError, TrinityError
+from trinity.errors import CallError, EndpointError, EpisodeCapError, OfflineError, TrinityError
+from trinity.llm.budget import Budget, Cap, Charge, actual, failed_spend, fits_episode, worst_case, worst_usage
+from trinity.llm.limits import Limiter
 from trinity.llm.pool import Pool
 from trinity.llm.pricing import CountTokens, cost_usd, estimated_usage, gflop, rough_tokens
-from trinity.llm.retry import Attempt, RetryPolicy, Sleep, send_with_retries
+from trinity.llm.retry import Answered, RetryPolicy, Sleep, is_empty, send_with_retries
 from trinity.llm.store import CallStore
-from trinity.llm.transports.base import Request, TransportError
-from trinity.runs.calls import CallRow
-from trinity.types import Agent, Completion, Message, Price
+from trinity.llm.transports.base import Request, Template, TransportError
+from trinity.runs.calls import Answer
+from trinity.types import Agent, Completion, Message, Phase, Price, Spend
 
 RECENT_CALLS = 4096
 """Answers kept in memory: candidates of one generation ask the same within minutes."""
@@ -28,27 +30,61 @@ GRACE_S = 10.0
 FIRST_REQUESTS = 3
 """An agent whose first so many requests are all refused is set up wrongly."""
 
+NOTHING = Spend()
+
 
 class CallLog(Protocol):
     """What the client tells a run's ledger."""
 
-    def note_call(self, row: CallRow, *, paid: bool, price: Price | None) -> None:
+    @property
+    def uid(self) -> str:
+        """The run as buyer of answers."""
+        ...
+
+    def note_call(self, answer: Answer, request: Mapping[str, Any], *, paid: bool, price: Price | None) -> None:
         """This run used an answer; `paid`: it bought it. The first note of a request stays."""
         ...
 
-    def add_attempt(self, request_hash: str, attempt: int, kind: str, status: int | None, detail: str) -> None:
-        """An attempt gave no answer."""
+    def begin_attempt(self, request_hash: str, attempt: int, phase: Phase, reserve: Spend) -> int:
+        """An attempt is about to be made that may cost `reserve`; its number."""
+        ...
+
+    def end_attempt(self, number: int, kind: str, status: int | None, detail: str, spend: Spend) -> None:
+        """What became of it and what it cost."""
+        ...
+
+    def note_miss(self, request_hash: str, request: Mapping[str, Any]) -> None:
+        """An answer was wanted that nobody may be asked for."""
+        ...
+
+    async def flushed(self) -> None:
+        """Make everything told so far durable."""
         ...
 
 
 @dataclass(slots=True)
 class CallCounts:
-    """Calls so far: asked for by episodes, bought, answered without buying, failed after retries."""
+    """Calls so far: asked for by episodes; bought; found, bought by an earlier run; shared with an equal one of this
+    run; failed after retries."""  # noqa: D205, D209 - one sentence
 
     logical: int = 0
     paid: int = 0
+    reused: int = 0
     shared: int = 0
     failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What bounds the asking: the budget of run and phases, an episode's own cap, retries, and slots per endpoint.
+
+    `concurrency` holds for endpoints whose pool entry sets no limit of its own.
+    """
+
+    budget: Budget = field(default_factory=lambda: Budget(Cap(), {}, {}))
+    episode: Cap = field(default_factory=Cap)
+    retries: RetryPolicy = field(default_factory=RetryPolicy)
+    concurrency: int = 64
 
 
 class Client:
@@ -61,8 +97,7 @@ class Client:
         pool: closed with the client.
         store: looked up before, written after every call; not closed here.
         ledger: the run's; None where nothing is to be noted.
-        concurrency: most attempts at one time, over all endpoints.
-        retries: which failures are tried again.
+        rules: budget, caps, limits, retries.
         count_tokens: for answers whose provider reports no usage; they are marked as estimated.
         sleep: waits between attempts.
     """
@@ -72,9 +107,8 @@ class Client:
         pool: Pool,
         store: CallStore,
         ledger: CallLog | None,
+        rules: Rules | None = None,
         *,
-        concurrency: int = 64,
-        retries: RetryPolicy | None = None,
         count_tokens: CountTokens = rough_tokens,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
@@ -82,13 +116,16 @@ class Client:
         self.counts = CallCounts()
         self._store = store
         self._ledger = ledger
-        self._gate = asyncio.Semaphore(concurrency)
-        self._retries = retries or RetryPolicy()
+        self._buyer = ledger.uid if ledger else ""
+        self._rules = rules or Rules()
         self._count_tokens = count_tokens
         self._sleep = sleep
         self._health = _Health()
-        self._flights: dict[str, asyncio.Task[CallRow]] = {}
-        self._recent: OrderedDict[str, CallRow] = OrderedDict()
+        self._limiters: dict[str, Limiter] = {}
+        self._templates: dict[int, tuple[Agent, Template]] = {}
+        self._flights: dict[str, asyncio.Task[Answer]] = {}
+        self._recent: OrderedDict[str, Answer] = OrderedDict()
+        self._durable = _OncePerTick(ledger.flushed) if ledger and self._rules.budget.capped else None
 
     async def complete(self, agent: Agent, messages: Sequence[Message], context: Context) -> Completion:
         """Answer of `agent`, also entered in `context.calls`.
@@ -96,17 +133,23 @@ class Client:
         Raises:
             CallError: the call failed after its retries.
             EndpointError: the endpoint cannot be used before a person changes something.
+            BudgetError: a cap of the run or the phase is reached.
+            EpisodeCapError: the call could pass the episode's own cap; nothing was asked.
             LedgerError: store or ledger cannot be read or written.
         """
         request = self._request(agent, messages, context)
-        place = context.reserve()
-        row = self._known(agent, request.hash)
-        if row is not None:
+        place = self._reserve(agent, request, context)
+        if self._rules.episode.given:
+            # Calls that start together are all weighed before any is answered, wherever the answers come from.
+            await asyncio.sleep(0)
+        answer = self._recent.get(request.hash)
+        if answer is not None:
+            self._recent.move_to_end(request.hash)
             self.counts.shared += 1
         else:
-            row = await self._flight(agent, request)
+            answer = await self._found(agent, request) or await self._flight(agent, request, context)
         self.counts.logical += 1
-        completion = self._completion(agent, row)
+        completion = self._completion(agent, request, answer)
         context.enter(place, completion)
         return completion
 
@@ -124,115 +167,226 @@ class Client:
         await self.pool.close()
 
     def _request(self, agent: Agent, messages: Sequence[Message], context: Context) -> Request:
-        """The request, with messages of our own, so that a caller may go on changing its list."""
-        request = Request(
-            endpoint_id=self.pool.transport(agent).endpoint_id,
-            model=agent.model,
-            messages=tuple(Message(role=message["role"], content=message["content"]) for message in messages),
-            sampling=agent.sampling,
-            extra_body=agent.extra_body,
-            replicate=None if agent.deterministic else context.replicate,
-        )
+        template = self._template(agent)
         if agent.deterministic:
-            return request
-        return request.with_sample(context.next_sample(request.sampleless_hash()))
+            return template.request(messages, None)
+        request = template.request(messages, context.replicate)
+        return request.with_sample(context.next_sample("".join(request.around_sample())))
 
-    def _known(self, agent: Agent, request_hash: str) -> CallRow | None:
-        """The answer from memory or store; noted as used by this run when it comes from the store."""
-        row = self._recent.get(request_hash)
-        if row is not None:
-            self._recent.move_to_end(request_hash)
-            return row
-        if request_hash in self._flights:
+    def _template(self, agent: Agent) -> Template:
+        """What the agent's requests share; the agent is kept with it, so that its id stays its own."""
+        known = self._templates.get(id(agent))
+        if known is None:
+            endpoint_id = self.pool.transport(agent).endpoint_id
+            known = agent, Template(endpoint_id, agent.model, agent.sampling, agent.extra_body)
+            self._templates[id(agent)] = known
+        return known[1]
+
+    def _reserve(self, agent: Agent, request: Request, context: Context) -> int:
+        """A place in the episode's bill, if its own cap allows the call."""
+        if not self._rules.episode.given:
+            return context.reserve()
+        worst = worst_case(agent, request.messages)
+        if not fits_episode(self._rules.episode, context.spend(), worst):
+            raise EpisodeCapError(f"agent {agent.name}: the call could pass the episode's cap {self._rules.episode}")
+        return context.reserve(worst)
+
+    async def _found(self, agent: Agent, request: Request) -> Answer | None:
+        """The store's answer, noted as used by this run; None while an equal request is in flight."""
+        if request.hash in self._flights:
             return None
-        row = self._store.get(request_hash)
-        if row is not None:
-            self._use(agent, row, paid=False)
-        return row
+        answer = await self._store.get(request.hash)
+        if answer is not None:
+            self.counts.reused += 1
+            self._use(agent, request, answer)
+        return answer
 
-    async def _flight(self, agent: Agent, request: Request) -> CallRow:
+    async def _flight(self, agent: Agent, request: Request, context: Context) -> Answer:
         """The answer that is being bought, by a call that may already be in flight."""
         task = self._flights.get(request.hash)
         if task is None:
-            task = asyncio.create_task(self._buy(agent, request))
+            task = asyncio.create_task(self._buy(agent, request, context.replicate.phase, context.order))
             self._flights[request.hash] = task
             task.add_done_callback(_retrieve)
         else:
             self.counts.shared += 1
         return await asyncio.shield(task)
 
-    async def _buy(self, agent: Agent, request: Request) -> CallRow:
-        """Ask, store, note. The flight ends here and not in a callback, so that a failure is never found again."""
+    async def _buy(self, agent: Agent, request: Request, phase: Phase, order: int) -> Answer:
+        """Claim, ask, keep, note. The flight ends here and not in a callback, so that no failure is found again."""
         try:
-            row = await self._ask(agent, request)
-            # The bill first: a crash between the two must not make a bought call look like a found one.
-            self._use(agent, row, paid=True)
-            self._store.put(row)
+            answer = await self._claim(request)
+            if answer is None:
+                answer = await self._ask(agent, request, phase, order)
+                self.counts.paid += 1
+            else:
+                self.counts.reused += 1
+            self._use(agent, request, answer)
         except TrinityError:
             self.counts.failed += 1
             raise
         finally:
             del self._flights[request.hash]
-        self.counts.paid += 1
-        return row
+        return answer
 
-    async def _ask(self, agent: Agent, request: Request) -> CallRow:
-        def failed(attempt: Attempt) -> None:
-            self._health.heard(agent, attempt)
-            if self._ledger is not None:
-                self._ledger.add_attempt(request.hash, attempt.number, attempt.kind, attempt.status, attempt.detail)
-
-        def turn() -> AbstractAsyncContextManager[None]:
-            return self._turn(agent)
-
-        transport = self.pool.transport(agent)
+    async def _claim(self, request: Request) -> Answer | None:
+        """The right to ask, or the answer that another process was given meanwhile."""
         try:
-            answered = await send_with_retries(transport, request, self._retries, turn, failed, self._sleep)
-        except TransportError as error:
-            raise self._health.failure(agent, error) from error
-        except EndpointError as error:
-            self._health.stop(agent, error)
+            return await self._store.claim(request.hash)
+        except OfflineError:
+            if self._ledger is not None:
+                self._ledger.note_miss(request.hash, request.to_json())
             raise
-        self._health.answered(agent)
+
+    async def _ask(self, agent: Agent, request: Request, phase: Phase, order: int) -> Answer:
+        """Ask until there is an answer, and keep it: it is the store's before anybody sees it."""
+
+        async def attempt(number: int, seed: int) -> Answered:
+            return await self._attempt(_Try(agent, request, number, seed, phase, order))
+
+        try:
+            answered = await send_with_retries(request, attempt, self._rules.retries, self._sleep)
+            self._health.answered(agent)
+            return await self._store.put(self._answer(request, answered), request.to_json())
+        except TransportError as error:
+            await self._store.release(request.hash)
+            raise self._health.failure(agent, error) from error
+        except BaseException:
+            await self._store.release(request.hash)
+            raise
+
+    async def _attempt(self, one: _Try) -> Answered:
+        """One attempt within budget and limits, entered in the ledger before and after."""
+        worst, tokens = worst_case(one.agent, one.request.messages), worst_usage(one.agent, one.request.messages)
+        limiter = self._limiter(one.agent)
+        async with self._rules.budget.attempt(worst, one.phase, one.order) as charge:
+            async with limiter.turn(tokens.total_tokens):
+                try:
+                    self._health.check(one.agent)
+                    answered = await self._send(one, worst, charge)
+                except TransportError as error:
+                    if error.kind == "rate_limit":
+                        limiter.throttled(error.retry_after)
+                    raise
+                except EndpointError as error:
+                    self._health.stop(one.agent, error)
+                    charge.settle(NOTHING)
+                    raise
+                limiter.answered()
+        return self._with_usage(one.request, answered)
+
+    async def _send(self, one: _Try, worst: Spend, charge: Charge) -> Answered:
+        """Ask; whatever comes is entered and settled."""
+        entry = await self._begin(one, worst)
+        start = time.perf_counter()
+        try:
+            reply = await self.pool.transport(one.agent).send(one.request, one.seed)
+        except TransportError as error:
+            self._health.heard(one.agent, error)
+            charge.settle(failed_spend(error.kind, error.status, error.refused, worst))
+            self._end(entry, error.kind, error.status, str(error), charge.spend)
+            raise
+        except EndpointError as error:
+            self._end(entry, "not sent", None, str(error), NOTHING)
+            raise
+        latency_s = time.perf_counter() - start
+        charge.settle(worst if reply.usage is None else actual(one.agent, reply.usage))
+        self._end(entry, "empty" if is_empty(reply) else "answered", None, "", charge.spend)
+        return Answered(reply, one.number, latency_s)
+
+    def _limiter(self, agent: Agent) -> Limiter:
+        known = self._limiters.get(agent.endpoint)
+        if known is None:
+            limit = self.pool.limit(agent.endpoint, self._rules.concurrency)
+            known = Limiter(limit, clock=asyncio.get_running_loop().time)
+            self._limiters[agent.endpoint] = known
+        return known
+
+    async def _begin(self, one: _Try, worst: Spend) -> int:
+        """Enter an attempt; where a cap counts it, it is durable before anything is sent."""
+        if self._ledger is None:
+            return 0
+        entry = self._ledger.begin_attempt(one.request.hash, one.number, one.phase, worst)
+        if self._durable is not None:
+            await self._durable()
+        return entry
+
+    def _end(self, entry: int, kind: str, status: int | None, detail: str, spend: Spend) -> None:
+        if self._ledger is not None:
+            self._ledger.end_attempt(entry, kind, status, detail, spend)
+
+    def _with_usage(self, request: Request, answered: Answered) -> Answered:
+        """An answer whose usage is known, or counted and marked so."""
         reply = answered.reply
-        usage = reply.usage or estimated_usage(request.messages, reply.text, reply.reasoning, self._count_tokens)
-        return CallRow(
+        if reply.usage is not None:
+            return answered
+        usage = estimated_usage(request.messages, reply.text, reply.reasoning, self._count_tokens)
+        return replace(answered, reply=replace(reply, usage=usage))
+
+    def _answer(self, request: Request, answered: Answered) -> Answer:
+        reply = answered.reply
+        return Answer(
             request_hash=request.hash,
-            request=request.to_json(),
             text=reply.text,
             reasoning=reply.reasoning,
             finish_reason=reply.finish_reason,
-            usage=usage,
+            usage=reply.usage,
             latency_s=answered.latency_s,
             attempts=answered.attempts,
+            buyer=self._buyer,
         )
 
-    @asynccontextmanager
-    async def _turn(self, agent: Agent) -> AsyncIterator[None]:
-        """The right to make one attempt; refused where the endpoint was found unusable while this call waited."""
-        async with self._gate:
-            self._health.check(agent)
-            yield
-
-    def _use(self, agent: Agent, row: CallRow, *, paid: bool) -> None:
+    def _use(self, agent: Agent, request: Request, answer: Answer) -> None:
         if self._ledger is not None:
-            self._ledger.note_call(row, paid=paid, price=agent.price)
-        self._recent[row.request_hash] = row
+            paid = answer.buyer == self._buyer
+            self._ledger.note_call(answer, request.to_json(), paid=paid, price=agent.price)
+        self._recent[answer.request_hash] = answer
         if len(self._recent) > RECENT_CALLS:
             self._recent.popitem(last=False)
 
-    def _completion(self, agent: Agent, row: CallRow) -> Completion:
-        usage = row.usage or estimated_usage(row.request["messages"], row.text, row.reasoning, self._count_tokens)
+    def _completion(self, agent: Agent, request: Request, answer: Answer) -> Completion:
+        usage = answer.usage
+        if usage is None:
+            usage = estimated_usage(request.messages, answer.text, answer.reasoning, self._count_tokens)
         return Completion(
-            text=row.text,
-            reasoning=row.reasoning,
-            finish_reason=row.finish_reason,
+            text=answer.text,
+            reasoning=answer.reasoning,
+            finish_reason=answer.finish_reason,
             usage=usage,
             cost_usd=cost_usd(agent.price, usage),
             gflop=gflop(agent, usage),
-            latency_s=row.latency_s,
-            call_id=row.call_id,
+            latency_s=answer.latency_s,
+            call_id=answer.call_id,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Try:
+    """One attempt to be made: its number counts from 1; `order` is its episode's."""
+
+    agent: Agent
+    request: Request
+    number: int
+    seed: int
+    phase: Phase
+    order: int
+
+
+class _OncePerTick:
+    """Calls `act` once for all who ask within one turn of the event loop; each waits until it is done."""
+
+    def __init__(self, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._act = act
+        self._next: asyncio.Task[None] | None = None
+
+    async def __call__(self) -> None:
+        if self._next is None:
+            self._next = asyncio.create_task(self._run())
+        await asyncio.shield(self._next)
+
+    async def _run(self) -> None:
+        self._next = None  # who comes while it acts needs another
+        await self._act()
 
 
 class _Health:
@@ -253,9 +407,9 @@ class _Health:
         """From now on every call to the agent's endpoint fails at once."""
         return self._stopped.setdefault(agent.endpoint, error)
 
-    def heard(self, agent: Agent, attempt: Attempt) -> None:
-        """An attempt failed; one with an HTTP status, or with empty text, came from somebody who listens."""
-        if attempt.status is not None or attempt.kind == "empty":
+    def heard(self, agent: Agent, error: TransportError) -> None:
+        """An attempt failed; one with an HTTP status came from somebody who listens."""
+        if error.status is not None:
             self._reached.add(agent.endpoint)
 
     def answered(self, agent: Agent) -> None:
@@ -281,7 +435,7 @@ class _Health:
         return CallError(where)
 
 
-def _retrieve(task: asyncio.Task[CallRow]) -> None:
+def _retrieve(task: asyncio.Task[Answer]) -> None:
     """Look at a failure that no waiter may be left to see, lest asyncio complains."""
     if not task.cancelled():
         task.exception()

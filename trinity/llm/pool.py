@@ -9,10 +9,15 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from omegaconf import OmegaConf
+
 from trinity.canonical import canonical_json
-from trinity.errors import ConfigError, EndpointError, WeightsError, WeightsGoneError
+from trinity.config import build
+from trinity.errors import ConfigError, EndpointError, WeightsGoneError
+from trinity.llm.limits import Limit
+from trinity.llm.prices import TABLES, lookup
 from trinity.llm.transports.base import Transport
-from trinity.naming import did_you_mean
+from trinity.naming import check_choice, did_you_mean
 from trinity.types import Agent, PoolKind, Price
 
 STYLES = Path(__file__).parent.parent / "coordinator" / "prompts" / "styles"
@@ -24,6 +29,10 @@ _AGENT_KEYS = tuple(field.name for field in fields(Agent))
 _STEADY: Mapping[str, Any] = {"slots": 1, "prompt_cache": False}
 """Settings of an endpoint with which equal requests have equal answers, whatever else it is asked."""
 _PRICE_KEYS = tuple(field.name for field in fields(Price))
+_TABLE_KEYS = ("table", "model", "provider")
+_TIMEOUT = "timeout_s"
+_CAPS = ("max_tokens", "max_completion_tokens")
+_RANGES = {"temperature": (0.0, math.inf), "top_p": (0.0, 1.0)}
 
 
 class Pool:
@@ -34,16 +43,23 @@ class Pool:
         missing: agents that were dropped, with the reason.
     """
 
-    def __init__(self, name: str, agents: Sequence[Agent], endpoints: Mapping[str, Transport]) -> None:
-        """Check what belongs together.
+    def __init__(
+        self,
+        name: str,
+        agents: Sequence[Agent],
+        endpoints: Mapping[str, Transport],
+        limits: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Check what belongs together; `limits` are by endpoint, as `trinity.llm.limits.Limit` reads them.
 
         Raises:
-            ConfigError: empty, two agents of one name, unknown endpoint, kinds of answers mixed, or a deterministic
-                agent behind an endpoint whose answers depend on what else it is asked.
+            ConfigError: empty, two agents of one name, unknown endpoint, kinds of answers mixed, a deterministic
+                agent behind an endpoint whose answers depend on what else it is asked, or a limit that is none.
         """
         self.name = name
         self.missing: dict[str, str] = {}
         self._endpoints = dict(endpoints)
+        self._limits = _checked_limits(name, limits or {}, self._endpoints)
         self._agents = {agent.name: agent for agent in agents}
         self._check(agents)
 
@@ -82,6 +98,16 @@ class Pool:
     def transport(self, agent: Agent) -> Transport:
         """What answers for `agent`."""
         return self._endpoints[agent.endpoint]
+
+    def limit(self, endpoint: str, concurrency: int) -> Limit:
+        """What an endpoint can take; `concurrency` holds where its limits name none.
+
+        Raises:
+            ConfigError: there is no such endpoint, or `concurrency` is out of range.
+        """
+        if endpoint not in self._endpoints:
+            raise ConfigError(f"pool {self.name}: {_unknown('endpoint', endpoint, self._endpoints)}")
+        return Limit.from_config(f"limits.{endpoint}", self._limits.get(endpoint), concurrency)
 
     def drop(self, name: str, reason: str) -> None:
         """Go on without an agent.
@@ -141,11 +167,18 @@ class Pool:
             raise failures[0]
 
 
-def build_pool(name: str, agents: Sequence[Mapping[str, Any]], endpoints: Mapping[str, Any]) -> Pool:
+def build_pool(
+    name: str,
+    agents: Sequence[Mapping[str, Any]],
+    endpoints: Mapping[str, Any],
+    limits: Mapping[str, Any] | None = None,
+) -> Pool:
     """The pool that a config describes.
 
     `endpoints` maps a name to a transport or to its config (with `_target_`); only those that an agent uses are
-    constructed. Where one's weights are gone its agents are dropped, and the pool goes on with those that are left.
+    constructed. `limits` maps the name of an endpoint to its `concurrency`, `rpm` (requests a minute) and `tpm`
+    (tokens a minute). Where an endpoint's weights are gone its agents are dropped, and the pool goes on with those
+    that are left.
 
     Raises:
         ConfigError: as `Pool` and `read_agent` say, or an endpoint's config is wrong.
@@ -153,19 +186,26 @@ def build_pool(name: str, agents: Sequence[Mapping[str, Any]], endpoints: Mappin
     """
     read = [read_agent(name, number, entry) for number, entry in enumerate(agents)]
     _refuse_strangers(name, read, endpoints)
+    checked = _checked_limits(name, limits or {}, endpoints)
     used = {agent.endpoint for agent in read}
     built: dict[str, Transport] = {}
     gone: dict[str, str] = {}
     for endpoint, config in endpoints.items():
         if endpoint in used:
             try:
-                built[endpoint] = _construct(f"pool {name}: endpoint {endpoint}", config)
+                built[endpoint] = _construct(name, endpoint, config)
             except WeightsGoneError as error:
                 gone[endpoint] = str(error)
-    return _without(name, read, built, gone)
+    return _without(name, read, built, gone, {key: limit for key, limit in checked.items() if key in built})
 
 
-def _without(name: str, agents: Sequence[Agent], built: dict[str, Transport], gone: dict[str, str]) -> Pool:
+def _without(
+    name: str,
+    agents: Sequence[Agent],
+    built: dict[str, Transport],
+    gone: dict[str, str],
+    limits: Mapping[str, Any],
+) -> Pool:
     """The pool of the agents whose endpoint is there."""
     _refuse_twins(name, [agent.name for agent in agents])
     missing = {agent.name: gone[agent.endpoint] for agent in agents if agent.endpoint in gone}
@@ -173,38 +213,65 @@ def _without(name: str, agents: Sequence[Agent], built: dict[str, Transport], go
     if missing and not left:
         reasons = "; ".join(f"{agent}: {why}" for agent, why in missing.items())
         raise EndpointError(f"pool {name}: no agent is left ({reasons})")
-    pool = Pool(name, left, built)
+    pool = Pool(name, left, built, limits)
     pool.missing.update(missing)
     return pool
 
 
-def _construct(where: str, config: Any) -> Transport:
-    """A transport from its config; one that is already made is returned as it is."""
-    from hydra.errors import InstantiationException
-    from hydra.utils import instantiate
+def _construct(pool: str, endpoint: str, config: Any) -> Transport:
+    """A transport from its config; one that is already made is returned as it is.
 
+    Raises:
+        ConfigError: a setting is unknown, missing or wrong; names pool, endpoint and setting.
+    """
+    place = f"endpoints.{endpoint}"
     if not isinstance(config, Mapping):
         made = config
     elif "_target_" not in config:
-        raise ConfigError(f"{where}: it has no `_target_`; name the class of its transport")
+        raise ConfigError(f"pool {pool}: {place}: it has no `_target_`; name the class of its transport")
     else:
-        try:
-            made = instantiate(config, _convert_="all")
-        except InstantiationException as error:
-            if isinstance(error.__cause__, (ConfigError, WeightsError, EndpointError)):
-                raise error.__cause__ from None
-            raise ConfigError(f"{where}: {error}") from error
+        made = _built(pool, place, endpoint, config)
     if not hasattr(made, "send"):
-        raise ConfigError(f"{where}: a {type(made).__name__} is not a transport; `_target_` must name one")
+        told = f"a {type(made).__name__} is not a transport; `_target_` must name one"
+        raise ConfigError(f"pool {pool}: {place}: {told}")
     transport: Transport = made
     return transport
+
+
+def _built(pool: str, place: str, endpoint: str, config: Mapping[str, Any]) -> Any:
+    """What `build` makes of an endpoint's config; its error lines begin with the pool's name."""
+    for key, value in config.items():
+        if str(key).endswith(_TIMEOUT) and _is_number(value) and value <= 0:
+            raise ConfigError(f"pool {pool}: {place}.{key}={value}: must be above 0 (seconds)")
+    node = OmegaConf.create({"endpoints": {endpoint: dict(config)}}, flags={"allow_objects": True})
+    try:
+        return build(node.endpoints[endpoint])
+    except (ConfigError, ValueError) as error:  # ValueError: a builtin, of which nobody knows the arguments
+        told = str(error) if str(error).startswith(place) else f"{place}: {error}"
+        raise ConfigError(f"pool {pool}: {told}") from error
+
+
+def _checked_limits(pool: str, limits: Mapping[str, Any], endpoints: Mapping[str, object]) -> dict[str, Any]:
+    """The limits, unless one is for no endpoint or none at all."""
+    for endpoint, given in limits.items():
+        if endpoint not in endpoints:
+            raise ConfigError(f"pool {pool}: limits: {_unknown('endpoint', endpoint, endpoints)}")
+        if given is not None and not isinstance(given, Mapping):
+            raise ConfigError(f"pool {pool}: limits.{endpoint}={given}: must hold concurrency, rpm or tpm")
+        try:
+            Limit.from_config(f"limits.{endpoint}", given, 1)
+        except ConfigError as error:
+            raise ConfigError(f"pool {pool}: {error}") from error
+    return dict(limits)
 
 
 def read_agent(pool: str, number: int, entry: Any) -> Agent:
     """The agent of the `number`-th config entry.
 
     Keys are those of `Agent`; `name`, `endpoint` and `model` are needed. `style` is the name of a file in
-    `coordinator/prompts/styles` (without `.txt`), a path, or null. A sampling key that is null is left out.
+    `coordinator/prompts/styles` (without `.txt`), a path, or null. A sampling key that is null is left out. `price`
+    holds `input_usd`, `output_usd`, `source` and perhaps `cached_usd`; `table`: what litellm's price table says of the
+    agent's model; `{table: litellm, model: NAME}`: of another one; null: unknown.
 
     Raises:
         ConfigError: a key is unknown or missing, or a value is not what it must be.
@@ -214,20 +281,21 @@ def read_agent(pool: str, number: int, entry: Any) -> Agent:
     where = f"pool {pool}: agent {entry.get('name', f'number {number + 1}')}"
     _refuse_unknown(where, entry, _AGENT_KEYS)
     sampling = _sampling(where, entry.get("sampling") or {})
+    model = _text(where, entry, "model")
     deterministic = _flag(where, "deterministic", entry.get("deterministic", False))
     if deterministic and sampling.get("temperature") != 0:
         raise ConfigError(f"{where}: a deterministic agent needs `sampling.temperature: 0`")
     return Agent(
         name=_text(where, entry, "name"),
         endpoint=_text(where, entry, "endpoint"),
-        model=_text(where, entry, "model"),
+        model=model,
         sampling=sampling,
         style=_style(where, entry.get("style")),
         extra_body=_extra_body(where, entry.get("extra_body") or {}),
-        price=_price(where, entry.get("price")),
+        price=_price(where, model, entry.get("price")),
         active_params=_positive(where, "active_params", entry.get("active_params")),
         deterministic=deterministic,
-        profile=entry.get("profile") or "",
+        profile=_text(where, entry, "profile") if entry.get("profile") else "",
     )
 
 
@@ -291,17 +359,38 @@ def _positive(where: str, key: str, value: Any) -> float | None:
     return float(value)
 
 
-def _price(where: str, price: Any) -> Price | None:
-    """USD per million tokens; half a price would be taken for a whole one, so all keys are needed."""
+def _price(where: str, model: str, price: Any) -> Price | None:
+    """USD per million tokens, given or looked up; half a price would be taken for a whole one, so it needs its keys."""
     if price is None:
         return None
+    if price == "table":
+        return _listed(where, model, None)
     if not isinstance(price, Mapping):
-        raise ConfigError(f"{where}: `price` must hold {', '.join(_PRICE_KEYS)}, or be null for unknown")
+        known = f"{', '.join(_PRICE_KEYS)}; or be `table`, or null for unknown"
+        raise ConfigError(f"{where}: `price` must hold {known}; it is {price!r}")
+    if "table" in price:
+        _refuse_unknown(f"{where}: price", price, _TABLE_KEYS)
+        check_choice(f"{where}: price.table", price["table"], TABLES)
+        provider = None if price.get("provider") is None else _text(f"{where}: price", price, "provider")
+        return _listed(where, _text(f"{where}: price", {"model": model, **price}, "model"), provider)
     _refuse_unknown(f"{where}: price", price, _PRICE_KEYS)
-    for key in ("input_usd", "output_usd"):
-        if not _is_number(price.get(key)) or price[key] < 0:
-            raise ConfigError(f"{where}: `price.{key}` must be USD per million tokens (>= 0), not {price.get(key)!r}")
-    return Price(float(price["input_usd"]), float(price["output_usd"]), _text(f"{where}: price", price, "source"))
+    given, written = (_usd(where, price, key) for key in ("input_usd", "output_usd"))
+    cached = None if price.get("cached_usd") is None else _usd(where, price, "cached_usd")
+    return Price(given, written, _text(f"{where}: price", price, "source"), cached)
+
+
+def _listed(where: str, model: str, provider: str | None) -> Price:
+    try:
+        return lookup(model, provider)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: price: {error}") from error
+
+
+def _usd(where: str, price: Mapping[str, Any], key: str) -> float:
+    value: Any = price.get(key)
+    if not _is_number(value) or value < 0:
+        raise ConfigError(f"{where}: `price.{key}` must be USD per million tokens (>= 0), not {value!r}")
+    return float(value)
 
 
 def _sampling(where: str, sampling: Any) -> dict[str, Any]:
@@ -314,7 +403,21 @@ def _sampling(where: str, sampling: Any) -> dict[str, Any]:
         parts = value if isinstance(value, list) else [value]
         if not all(isinstance(part, (str, bool)) or _is_number(part) for part in parts):
             raise ConfigError(f"{where}: `sampling.{key}` must be a scalar or a list of scalars, not {value!r}")
+        _check_known(where, key, value)
     return kept
+
+
+def _check_known(where: str, key: str, value: Any) -> None:
+    """Refuse values of parameters that every provider reads alike; what else there is, is the provider's business."""
+    if key in _CAPS and (type(value) is not int or value < 1):
+        raise ConfigError(f"{where}: `sampling.{key}` must be a whole number of tokens, at least 1, not {value!r}")
+    if key in _RANGES:
+        low, high = _RANGES[key]
+        if not _is_number(value) or not low <= value <= high:
+            bounds = f"at least {low:g}" if high == math.inf else f"between {low:g} and {high:g}"
+            raise ConfigError(f"{where}: `sampling.{key}` must be a number {bounds}, not {value!r}")
+    if key == "reasoning_effort" and not isinstance(value, str):
+        raise ConfigError(f"{where}: `sampling.{key}` must be a text (low, medium, high, ...), not {value!r}")
 
 
 def _extra_body(where: str, body: Any) -> dict[str, Any]:
@@ -339,6 +442,8 @@ def _style(where: str, style: Any) -> str:
     """The text of a style file."""
     if style is None or style == "":
         return ""
+    if not isinstance(style, str):
+        raise ConfigError(f"{where}: `style` must be the name or the path of a file, or null, not {style!r}")
     path = Path(str(style)) if str(style).endswith(".txt") else STYLES / f"{style}.txt"
     try:
         return path.read_text(encoding="utf-8").strip()

@@ -50,11 +50,13 @@ def estimated_usage(messages: Sequence[Message], text: str, reasoning: str, coun
 
 
 def cost_usd(price: Price | None, usage: Usage) -> float | None:
-    """USD of `usage`; None where the price is unknown. Cached input is billed in full, for discounts differ."""
+    """USD of `usage`; None where the price is unknown. Cached input costs as any input where it has no own price."""
     if price is None:
         return None
+    cached_usd = price.input_usd if price.cached_usd is None else price.cached_usd
+    fresh = usage.input_tokens - usage.cached_tokens
     written = usage.output_tokens + usage.reasoning_tokens
-    return (usage.input_tokens * price.input_usd + written * price.output_usd) / _MILLION
+    return (fresh * price.input_usd + usage.cached_tokens * cached_usd + written * price.output_usd) / _MILLION
 
 
 def gflop(agent: Agent, usage: Usage) -> float | None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from trinity.llm.transports.base import ErrorKind, Reply, Request, Transport, TransportError
+from trinity.llm.transports.base import LARGEST_SEED, ErrorKind, Reply, Request, TransportError
+from trinity.types import Usage
 
 Sleep = Callable[[float], Awaitable[object]]
 
@@ -44,16 +43,6 @@ class RetryPolicy:
         return max(backoff * _jitter(request_hash, attempt), error.retry_after or 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One attempt that gave no answer: its number from 1, what failed, and the HTTP status where there was one."""
-
-    number: int
-    kind: str
-    status: int | None
-    detail: str
-
-
 def _jitter(request_hash: str, attempt: int) -> float:
     drawn = hashlib.blake2b(f"{request_hash}:{attempt}".encode(), digest_size=4).digest()
     return 0.5 + int.from_bytes(drawn, "big") / 2.0**33
@@ -68,37 +57,43 @@ class Answered:
     latency_s: float
 
 
-async def send_with_retries(
-    transport: Transport,
-    request: Request,
-    policy: RetryPolicy,
-    turn: Callable[[], AbstractAsyncContextManager[object]],
-    failed: Callable[[Attempt], None],
-    sleep: Sleep,
-) -> Answered:
-    """The reply to `request`; `failed` hears of every attempt that gave none.
+Attempt = Callable[[int, int], Awaitable[Answered]]
+"""One attempt at a request, given its number (from 1) and its seed; its reply's usage is known or estimated.
 
-    `turn` is held during an attempt and let go during a wait, so that waiting calls block no others. Empty text with
-    finish `stop` is asked for once more and then returned as it is.
+Raises TransportError.
+"""
+
+
+async def send_with_retries(request: Request, send: Attempt, policy: RetryPolicy, sleep: Sleep) -> Answered:
+    """The answer to `request`.
+
+    Empty text with finish `stop` is asked for once more, with another seed, and then returned as it is; what the
+    first cost is added to the usage of the second, for both were bought.
 
     Raises:
         TransportError: the last attempt's, when there is no further one.
     """
-    attempt, emptied = 1, False
+    attempt, seed, emptied = 1, request.seed, None
     while True:
         try:
-            async with turn():
-                start = time.perf_counter()
-                reply = await transport.send(request, request.seed)
+            answered = await send(attempt, seed)
         except TransportError as error:
-            failed(Attempt(attempt, error.kind, error.status, str(error)))
             if not policy.again(error, attempt):
                 raise
             await sleep(policy.wait(error, request.hash, attempt))
         else:
-            empty = reply.finish_reason == "stop" and not reply.text.strip()
-            if not empty or emptied:
-                return Answered(reply, attempt, time.perf_counter() - start)
-            emptied = True
-            failed(Attempt(attempt, "empty", None, "empty text with finish reason stop"))
+            if emptied is not None:
+                return replace(answered, reply=_with_cost_of(emptied, answered.reply))
+            if not is_empty(answered.reply):
+                return answered
+            emptied, seed = answered.reply, (seed + 1) & LARGEST_SEED
         attempt += 1
+
+
+def is_empty(reply: Reply) -> bool:
+    """Nothing was said although the model says that it finished."""
+    return reply.finish_reason == "stop" and not reply.text.strip()
+
+
+def _with_cost_of(empty: Reply, reply: Reply) -> Reply:
+    return replace(reply, usage=(empty.usage or Usage()) + (reply.usage or Usage()))

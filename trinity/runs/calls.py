@@ -1,55 +1,81 @@
-"""Answered calls in SQLite: request, completion and the hash that shows damage; used by the store and the ledger."""
+"""Answered calls in SQLite: requests, answers and the hash that shows damage; used by the store and the ledger."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from trinity.canonical import digest
 from trinity.errors import LedgerError
-from trinity.runs.sqlite import Database, Row, from_text, pack, to_text, unpack
+from trinity.runs.sqlite import Database, Row, pack, unpack
 from trinity.types import FinishReason, Usage
 
 CALL_STATEMENTS = (
-    "CREATE TABLE messages (hash TEXT PRIMARY KEY NOT NULL, role TEXT NOT NULL, content BLOB NOT NULL)",
+    "CREATE TABLE parts (hash BLOB PRIMARY KEY NOT NULL, content BLOB NOT NULL)",
+    """CREATE TABLE requests (
+        id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, parts BLOB NOT NULL,
+        phase TEXT, replicate INTEGER, sample INTEGER)""",
     """CREATE TABLE calls (
-        request_hash TEXT PRIMARY KEY NOT NULL, request BLOB NOT NULL,
-        text BLOB NOT NULL, reasoning BLOB NOT NULL, finish_reason TEXT NOT NULL,
+        id INTEGER PRIMARY KEY, finish_reason TEXT NOT NULL,
         input_tokens INTEGER, output_tokens INTEGER, reasoning_tokens INTEGER, cached_tokens INTEGER,
-        usage_estimated INTEGER, latency_s REAL NOT NULL, attempts INTEGER NOT NULL, content_sha256 TEXT NOT NULL)""",
+        usage_estimated INTEGER, latency_s REAL NOT NULL, attempts INTEGER NOT NULL, buyer TEXT NOT NULL,
+        content_sha256 BLOB NOT NULL, reasoning BLOB NOT NULL, text BLOB NOT NULL)""",
 )
-"""For the `Schema` of a file that holds a `CallTable`."""
+"""For the `Schema` of a file that holds a `CallTable`.
+
+A row of `calls` has the id of its request. `parts` holds messages and settings (everything in a request but messages,
+replicate and sample) as JSON, each once; `requests.parts` is the settings' key and the messages' keys, one after the
+other. So a look-up reads the index of `requests.hash` and one row of `calls`.
+"""
 
 CALL_ID_DIGITS = 16
+PART_BYTES = 16
+"""A part's key is so many bytes of its SHA-256; that of the whole request shows if two parts ever met in one key."""
 
-_COLUMNS = (
-    "request_hash, request, text, reasoning, finish_reason, input_tokens, output_tokens, reasoning_tokens, "
-    "cached_tokens, usage_estimated, latency_s, attempts, content_sha256"
+RECENT_PARTS = 1024
+"""Messages whose keys are kept in memory: system prompts and questions come again with every call."""
+
+_ANSWER = (
+    "finish_reason, input_tokens, output_tokens, reasoning_tokens, cached_tokens, usage_estimated, latency_s, "
+    "attempts, buyer, content_sha256, reasoning, text"
 )
+_JOINED = "requests JOIN calls USING (id)"
 # ruff's S608 warns of texts put into SQL; these are constants of this module.
-_SELECT = f"SELECT {_COLUMNS} FROM calls"  # noqa: S608
-_INSERT = f"INSERT OR IGNORE INTO calls ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608
+_GET = f"SELECT {_ANSWER} FROM {_JOINED} WHERE hash = ?"  # noqa: S608
+_SELECT = f"SELECT hash, {_ANSWER} FROM {_JOINED}"  # noqa: S608
+_IS_ANSWERED = f"SELECT 1 FROM {_JOINED} WHERE hash = ?"  # noqa: S608
+_PUT = f"INTO calls SELECT id, {', '.join('?' * 12)} FROM requests WHERE hash = ?"  # noqa: S608
+_PUT_PART = "INSERT OR IGNORE INTO parts VALUES (?,?)"
+_PUT_REQUEST = "INSERT OR IGNORE INTO requests (hash, parts, phase, replicate, sample) VALUES (?,?,?,?,?)"
+_APART = frozenset({"messages", "replicate", "sample"})
 _NO_USAGE = (None,) * 5
+_NO_TEXT = pack("")
+_FINISH: dict[str, bytes] = {name: pack(name) for name in ("stop", "length", "context", "content_filter")}
+_DAMAGE = (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError)
+_first_value = json.JSONDecoder().raw_decode
 
 
 @dataclass(frozen=True, slots=True)
-class CallRow:
-    """One complete answer. `request` is the JSON form of the request, its `messages` a list of role and content.
+class Answer:
+    """One complete answer, without the request that it answers (`CallTable.request` has it).
 
-    `request_hash` (64 hex digits) is the digest of `request`. `usage` is what the provider reported or, with
+    `request_hash` (64 hex digits) is the digest of the request. `usage` is what the provider reported or, with
     `estimated` set, what a tokenizer counted; None when neither is known. `latency_s` in seconds; `attempts` counts
-    the tries that it took, the good one included.
+    the tries that it took, the good one included. `buyer` is the uid of the run that bought it.
     """
 
     request_hash: str
-    request: Mapping[str, Any]
     text: str
     reasoning: str
     finish_reason: FinishReason
     usage: Usage | None
     latency_s: float
     attempts: int
+    buyer: str
 
     @property
     def call_id(self) -> str:
@@ -58,67 +84,152 @@ class CallRow:
 
     @property
     def content_sha256(self) -> str:
-        """Digest of everything that a replay takes from this row."""
-        return digest(
-            {
-                "request_hash": self.request_hash,
-                "text": self.text,
-                "reasoning": self.reasoning,
-                "finish_reason": self.finish_reason,
-                "usage": None if self.usage is None else asdict(self.usage),
-            }
-        )
+        """SHA-256 (hex) of the canonical JSON of everything that a replay takes from this answer."""
+        sha: bytes = _encode(self)[9]
+        return sha.hex()
+
+
+class StoredRequest(NamedTuple):
+    """A request as its row has it: `settings` and `messages` are keys of parts, `replicate` is phase and index."""
+
+    request_hash: bytes
+    settings: bytes
+    messages: tuple[bytes, ...]
+    replicate: tuple[str, int] | None
+    sample: int | None
+
+
+class RequestRows(NamedTuple):
+    """A request as the rows that keep it: parts (key and content) and its own."""
+
+    parts: list[Row]
+    row: Row
+
+    @classmethod
+    def of(cls, request_hash: str, request: Mapping[str, Any]) -> RequestRows:
+        """The rows of a request in its JSON form, a dict with `messages`, `replicate`, `sample` and settings."""
+        settings = part(pack({key: value for key, value in request.items() if key not in _APART}))
+        messages = [_message_part(message["role"], message["content"]) for message in request["messages"]]
+        parts = [settings, *messages]
+        phase, index = request.get("replicate") or (None, None)
+        keys = b"".join(key for key, _ in parts)
+        return cls(parts, (bytes.fromhex(request_hash), keys, phase, index, request.get("sample")))
 
 
 class CallTable:
-    """The tables `calls` and `messages` of an open database; each message is stored once."""
+    """The tables of `CALL_STATEMENTS` in an open database; each message and each settings part is stored once."""
 
     def __init__(self, database: Database) -> None:
         """`database` was opened with a schema that holds `CALL_STATEMENTS`."""
         self._database = database
 
-    def put(self, row: CallRow) -> bool:
-        """Store an answer unless its request has one already (the first wins); True when it was stored.
+    def put(self, answer: Answer, request: Mapping[str, Any], *, replace: bool = False) -> bool:
+        """Store an answer unless its request has one already (the first wins, or with `replace` the last).
+
+        True when it was stored.
 
         Raises:
             LedgerError: it could not be written.
         """
-        messages = {digest(message): message for message in row.request["messages"]}
-        request = {**row.request, "messages": [digest(message) for message in row.request["messages"]]}
+        rows = RequestRows.of(answer.request_hash, request)
         with self._database.transaction():
-            for key, message in messages.items():
-                self._put_message(key, message)
-            changed = self._database.execute(_INSERT, _encode(row, request))
-        return changed == 1
+            self.write_requests([rows])
+            verb = "INSERT OR REPLACE" if replace else "INSERT OR IGNORE"
+            return self._database.execute(f"{verb} {_PUT}", (*_encode(answer), rows.row[0])) == 1
 
-    def get(self, request_hash: str) -> CallRow | None:
+    def write_requests(self, rows: Iterable[RequestRows]) -> None:
+        """Store requests; those that are there stay.
+
+        Raises:
+            LedgerError: they could not be written.
+        """
+        rows = list(rows)
+        self._database.execute_many(_PUT_PART, {part[0]: part for each in rows for part in each.parts}.values())
+        self._database.execute_many(_PUT_REQUEST, [each.row for each in rows])
+
+    def write_answers(self, rows: Iterable[Row]) -> None:
+        """Store what `answer_row` made of answers whose requests are stored; the first answer to each stays.
+
+        Raises:
+            LedgerError: they could not be written.
+        """
+        self._database.execute_many(f"INSERT OR IGNORE {_PUT}", rows)
+
+    def get(self, request_hash: str) -> Answer | None:
         """The answer to a request, or None.
 
         Raises:
             LedgerError: the stored row is damaged.
         """
-        found = self._database.one(f"{_SELECT} WHERE request_hash = ?", (request_hash,))
-        return None if found is None else self._checked(found)
+        found = self._database.one(_GET, (bytes.fromhex(request_hash),))
+        return None if found is None else self._checked(request_hash, found)
 
-    def get_by_prefix(self, call_id: str) -> CallRow | None:
-        """The answer whose request hash starts with `call_id`, or None.
+    def get_by_prefix(self, call_id: str) -> Answer | None:
+        """The answer whose request hash starts with the hex digits `call_id`, or None.
 
         Raises:
             LedgerError: several do, or the stored row is damaged.
         """
-        span = (call_id, call_id + "g")  # "g" sorts after every hex digit
-        found = list(self._database.query(f"{_SELECT} WHERE request_hash >= ? AND request_hash < ? LIMIT 2", span))
+        found = list(self._database.query(f"{_SELECT} WHERE hash BETWEEN ? AND ? LIMIT 2", span(call_id)))
         if len(found) > 1:
             raise LedgerError(f"several calls in {self._database.path} start with {call_id}; give more digits")
-        return self._checked(found[0]) if found else None
+        return self._checked(found[0][0].hex(), found[0][1:]) if found else None
 
-    def __iter__(self) -> Iterator[CallRow]:
+    def request(self, request_hash: str) -> dict[str, Any] | None:
+        """The request in its JSON form, or None; it may have no answer.
+
+        Raises:
+            LedgerError: it is damaged.
+        """
+        sql = "SELECT hash, parts, phase, replicate, sample FROM requests WHERE hash = ?"
+        found = self._database.one(sql, (bytes.fromhex(request_hash),))
+        if found is None:
+            return None
+        try:
+            request = self._rebuilt(found)
+        except _DAMAGE as error:
+            raise self._damage(request_hash) from error
+        if digest(request) != request_hash:
+            raise self._damage(request_hash)
+        return request
+
+    def request_hashes(self, prefix: str) -> Iterator[str]:
+        """Hashes of requests that start with the hex digits `prefix`, answered or not."""
+        for (found,) in self._database.query("SELECT hash FROM requests WHERE hash BETWEEN ? AND ?", span(prefix)):
+            yield found.hex()
+
+    def requests(self) -> Iterator[StoredRequest]:
+        """All requests, answered or not, streamed without their texts in the order in which they came."""
+        sql = "SELECT hash, parts, phase, replicate, sample FROM requests ORDER BY id"
+        return map(_stored_request, self._database.query(sql))
+
+    def is_answered(self, request_hash: bytes) -> bool:
+        """Whether there is an answer to a request."""
+        return self._database.one(_IS_ANSWERED, (request_hash,)) is not None
+
+    def parts(self) -> Iterator[tuple[bytes, bytes]]:
+        """Key and JSON of all messages and settings, streamed."""
+        return self._database.query("SELECT hash, content FROM parts")
+
+    def part(self, key: bytes) -> Any:
+        """The message or settings of a key.
+
+        Raises:
+            ValueError: it is missing or damaged.
+        """
+        found = self._database.one("SELECT content FROM parts WHERE hash = ?", (key,))
+        if found is None:
+            raise ValueError(f"part {key.hex()} is missing")
+        return unpack(found[0])
+
+    def __iter__(self) -> Iterator[Answer]:
         """All answers by request hash, streamed.
 
         Raises:
             LedgerError: a row is damaged.
         """
-        return map(self._checked, self._database.query(f"{_SELECT} ORDER BY request_hash"))
+        for found in self._database.query(f"{_SELECT} ORDER BY hash"):
+            yield self._checked(found[0].hex(), found[1:])
 
     def count(self) -> int:
         """How many answers there are."""
@@ -126,76 +237,129 @@ class CallTable:
         return int(found[0]) if found else 0
 
     def damaged(self) -> Iterator[str]:
-        """Request hashes of rows that do not decode or whose content is not what was stored.
+        """Request hashes of calls that do not decode or whose request or content is not what was stored.
 
         Raises:
             LedgerError: the file itself cannot be read on.
         """
-        for found in self._database.query(f"{_SELECT} ORDER BY rowid"):
-            if self._decode(found) is None:
-                yield str(found[0]).encode("utf-8", "backslashreplace").decode()
+        for found in self._database.query(f"{_SELECT} ORDER BY requests.id"):
+            request_hash = bytes(found[0]).hex() if isinstance(found[0], bytes) else ascii(found[0])
+            try:
+                self._checked(request_hash, found[1:])
+                self.request(request_hash)
+            except (LedgerError, ValueError):
+                yield request_hash
 
-    def _put_message(self, key: str, message: Mapping[str, str]) -> None:
-        self._database.execute(
-            "INSERT OR IGNORE INTO messages VALUES (?,?,?)", (key, to_text(message["role"]), pack(message["content"]))
+    def _checked(self, request_hash: str, found: Row) -> Answer:
+        try:
+            return _decode(request_hash, found)
+        except _DAMAGE as error:
+            raise self._damage(request_hash) from error
+
+    def _damage(self, request_hash: str) -> LedgerError:
+        return LedgerError(
+            f"call '{request_hash[:CALL_ID_DIGITS]}' in {self._database.path} is damaged: it is not what was "
+            "stored; restore a copy of the file or delete that row"
         )
 
-    def _checked(self, found: Row) -> CallRow:
-        row = self._decode(found)
-        if row is None:
-            raise LedgerError(
-                f"call {str(found[0])[:CALL_ID_DIGITS]!a} in {self._database.path} is damaged: it is not what was "
-                "stored; restore a copy of the file or delete that row"
-            )
-        return row
-
-    def _decode(self, found: Row) -> CallRow | None:
-        """The row, or None when it is damaged; damage may have changed the type of any column."""
-        try:
-            row = CallRow(
-                request_hash=found[0],
-                request=self._request(unpack(found[1])),
-                text=unpack(found[2]),
-                reasoning=unpack(found[3]),
-                finish_reason=found[4],
-                usage=_usage(found[5:10]),
-                latency_s=float(found[10]),
-                attempts=int(found[11]),
-            )
-            return row if row.content_sha256 == found[12] else None
-        except (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError):
-            return None
-
-    def _request(self, stored: dict[str, Any]) -> dict[str, Any]:
-        """The request with its messages in place of their hashes.
-
-        Raises:
-            ValueError: a message is missing or is not the one that was stored.
-        """
-        return {**stored, "messages": [self._message(key) for key in stored["messages"]]}
-
-    def _message(self, key: str) -> dict[str, str]:
-        found = self._database.one("SELECT role, content FROM messages WHERE hash = ?", (key,))
-        message = {"role": from_text(found[0]), "content": unpack(found[1])} if found else {}
-        if digest(message) != key:
-            raise ValueError(f"message {key} is damaged")
-        return message
+    def _rebuilt(self, found: Row) -> dict[str, Any]:
+        stored = _stored_request(found)
+        settings = self.part(stored.settings)
+        messages = [self.part(key) for key in stored.messages]
+        replicate = None if stored.replicate is None else list(stored.replicate)
+        return {**settings, "messages": messages, "replicate": replicate, "sample": stored.sample}
 
 
-def _encode(row: CallRow, request: Mapping[str, Any]) -> Row:
-    usage = row.usage
-    counts = _NO_USAGE if usage is None else tuple(asdict(usage).values())
-    head = (row.request_hash, pack(request), pack(row.text), pack(row.reasoning), row.finish_reason)
-    return (*head, *counts, row.latency_s, row.attempts, row.content_sha256)
+def answer_row(answer: Answer) -> Row:
+    """An answer as `CallTable.write_answers` takes it."""
+    return (*_encode(answer), bytes.fromhex(answer.request_hash))
 
 
-def _usage(values: Row) -> Usage | None:
-    """Usage from its five columns.
+def part(content: bytes) -> tuple[bytes, bytes]:
+    """Key and content of a message or of settings in canonical JSON."""
+    return hashlib.sha256(content).digest()[:PART_BYTES], content
+
+
+def span(prefix: str) -> tuple[bytes, bytes]:
+    """First and last hash that start with the hex digits `prefix`.
 
     Raises:
-        ValueError: only some of them are set.
+        LedgerError: those are no hex digits.
     """
-    if values == _NO_USAGE:
-        return None
-    given, output, reasoning, cached, estimated = values
-    return Usage(int(given), int(output), int(reasoning), int(cached), bool(estimated))
+    try:
+        return bytes.fromhex(prefix.ljust(64, "0")), bytes.fromhex(prefix.ljust(64, "f"))
+    except ValueError:
+        raise LedgerError(f"{prefix!a} is no call id: those are hex digits") from None
+
+
+@lru_cache(maxsize=RECENT_PARTS)
+def _message_part(role: str, content: str) -> tuple[bytes, bytes]:
+    return part(pack({"role": role, "content": content}))
+
+
+def _stored_request(found: Row) -> StoredRequest:
+    request_hash, keys, phase, index, sample = found
+    settings, *messages = (keys[place : place + PART_BYTES] for place in range(0, len(keys), PART_BYTES))
+    return StoredRequest(request_hash, settings, tuple(messages), None if phase is None else (phase, index), sample)
+
+
+def _encode(answer: Answer) -> Row:
+    """The columns of `_ANSWER`."""
+    usage = answer.usage
+    counts: Row = _NO_USAGE
+    if usage is not None:
+        counts = (usage.input_tokens, usage.output_tokens, usage.reasoning_tokens, usage.cached_tokens, usage.estimated)
+    text, reasoning = pack(answer.text), pack(answer.reasoning)
+    content = _content(answer.request_hash, answer.finish_reason, counts, reasoning, text)
+    head = (answer.finish_reason, *counts, answer.latency_s, answer.attempts, answer.buyer)
+    return (*head, hashlib.sha256(content).digest(), reasoning, text)
+
+
+def _decode(request_hash: str, found: Row) -> Answer:
+    """The answer of the columns of `_ANSWER`.
+
+    Raises:
+        ValueError: it is damaged; damage may have changed the type of any column, so other errors come as well.
+    """
+    finish, given, output, reasoned, cached, estimated, latency, attempts, buyer, sha, reasoning, text = found
+    content = _content(request_hash, finish, found[1:6], reasoning, text)
+    if hashlib.sha256(content).digest() != sha:
+        raise ValueError("content is not what was stored")
+    usage = None if given is None else Usage(given, output, reasoned, cached, bool(estimated))
+    texts = _string(text), _string(reasoning)
+    return Answer(request_hash, *texts, finish, usage, float(latency), int(attempts), str(buyer))
+
+
+def _content(request_hash: str, finish: str, counts: Row, reasoning: bytes, text: bytes) -> bytes:
+    """Canonical JSON of what a replay takes, put together by hand: `reasoning` and `text` are canonical JSON already.
+
+    Keys are sorted, as `canonical_json` would do it, which is several times slower.
+    """
+    given, output, reasoned, cached, estimated = counts
+    usage = "null"
+    if counts != _NO_USAGE:
+        usage = (
+            f'{{"cached_tokens":{cached},"estimated":{"true" if estimated else "false"},"input_tokens":{given},'
+            f'"output_tokens":{output},"reasoning_tokens":{reasoned}}}'
+        )
+    return b'{"finish_reason":%b,"reasoning":%b,"request_hash":"%b","text":%b,"usage":%b}' % (
+        _FINISH[finish],
+        reasoning,
+        request_hash.encode(),
+        text,
+        usage.encode(),
+    )
+
+
+def _string(data: bytes) -> str:
+    """The string that `data` is the JSON of.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if data == _NO_TEXT:
+        return ""
+    found: tuple[Any, int] = _first_value(data.decode("utf-8", "surrogatepass"))
+    if not isinstance(found[0], str):
+        raise ValueError("a text is no text")  # noqa: TRY004 - damage, like all that json finds
+    return found[0]

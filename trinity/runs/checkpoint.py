@@ -48,10 +48,7 @@ class Checkpoint:
             LedgerError: it could not be written; the earlier generations are as before.
             ValueError: an array holds objects, or `state` NaN or infinity.
         """
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise LedgerError(f"cannot make {self.folder}: {error.strerror or error}") from error
+        _make(self.folder)
         write_atomic(self.folder / f"generation-{index:06d}.npz", _pack(arrays, state))
         self._prune(index)
 
@@ -115,10 +112,18 @@ def save_policy(path: Path, theta: NDArray[Any], metadata: Mapping[str, str]) ->
     """
     from safetensors.numpy import save
 
+    _make(path.parent)
     theta = np.ascontiguousarray(theta)
     # One entry: safetensors writes several in an order that changes from process to process.
     noted = canonical_json({**metadata, _DIGEST: sha256(theta.tobytes())})
     write_atomic(path, save({_THETA: theta}, {_NOTED: noted}))
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LedgerError(f"cannot make {folder}: {error.strerror or error}") from error
 
 
 def load_policy(path: Path, size: int | None = None) -> tuple[NDArray[Any], dict[str, str]]:

@@ -14,15 +14,19 @@ from numpy.typing import NDArray
 
 from trinity.arena import Arena, CostAxis, cost_axis, mean_cost, mean_score
 from trinity.errors import ConfigError
+from trinity.forecast import Forecast, Ground
 from trinity.runs.checkpoint import Checkpoint
 from trinity.trainers.fitness import Noise, play_generation, reward
-from trinity.trainers.sep_cma_es import SepCMAES
+from trinity.trainers.sep_cma_es import SepCMAES, default_popsize
 from trinity.types import Item, Method, Record, Task
 
 Theta = NDArray[np.float64]
 
 SMALLEST = 2
 """Parameters of a trial optimiser, which only shows whether its settings make sense."""
+
+LARGEST = 10**6
+"""Parameters of the largest head that a forecast thinks of; the population grows with their logarithm."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,15 @@ class Training:
             trial.tell([0.0] * len(trial.ask()))
         except (TypeError, ValueError, OverflowError) as error:
             raise ConfigError(f"trainer.optimiser: {error}") from error
+
+    def forecast(self, ground: Ground, turns: int) -> Forecast:
+        """What `fit` may cost at the worst, with heads of up to a million parameters."""
+        popsize = getattr(self.optimiser, "keywords", {}).get("popsize") or default_popsize(LARGEST)
+        episodes = self.generations * popsize * self.trajectories
+        validations = -(-self.generations // self.validate_every)
+        times = validations + min(self.finalists, validations) * self.reeval_replicates
+        trained = ground.drawn(ground.agents, "train", episodes, turns=turns)
+        return trained.plus(ground.played(ground.agents, "val", turns=turns, times=times))
 
     async def fit(self, problem: Problem, arena: Arena) -> Fitted:
         """Train `problem` on the arena's train items, from its last checkpoint if it has one.

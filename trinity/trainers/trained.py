@@ -8,6 +8,7 @@ from trinity.arena import Arena, Contender, cost_axis
 from trinity.coordinator.heads import Head
 from trinity.coordinator.protocol import Coordinator
 from trinity.errors import ConfigError
+from trinity.forecast import Forecast, Ground
 from trinity.runs.checkpoint import Checkpoint, save_policy
 from trinity.trainers.train import Fitted, Problem, Theta, Training
 from trinity.types import Method
@@ -41,6 +42,14 @@ class TrainedCoordinator(Contender):
         self._keep(arena, fitted)
         make = problem.make
         return [make(fitted.theta, "sampled", True), make(fitted.theta, "argmax", False)]  # noqa: FBT003 - positional
+
+    def forecast(self, ground: Ground) -> Forecast:
+        """Training, validation and the test of both rows, every turn played."""
+        if len(ground.agents) < 2:  # noqa: PLR2004 - as in `prepare`
+            return Forecast()
+        trained = self._training.forecast(ground, self._max_turns)
+        times = ground.replicates + ground.times(ground.agents)
+        return trained.plus(ground.played(ground.agents, "test", turns=self._max_turns, times=times))
 
     def _maker(self, arena: Arena, head: Head) -> Callable[[Theta, str, bool], Coordinator]:
         names = [agent.name for agent in arena.agents]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from trinity.canonical import canonical_json, sha256
@@ -12,6 +12,7 @@ from trinity.types import FinishReason, Message, PoolKind, Replicate, Usage
 ErrorKind = Literal["rate_limit", "server", "timeout", "connection", "malformed", "bad_request", "fatal"]
 
 CALL_ID_DIGITS = 16
+LARGEST_SEED = 0x7FFF_FFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,23 +45,20 @@ class Request:
             "sample": self.sample,
         }
 
-    def _around_sample(self) -> tuple[str, str]:
-        """Canonical JSON up to the sample number and from it on, made once for both hashes: transcripts are long.
+    def around_sample(self) -> tuple[str, str]:
+        """Canonical JSON up to the sample number and from it on, made once: transcripts are long.
 
-        Keys are sorted, so of all of them only `sampling` comes after `sample`.
+        Equal requests of one episode have equal halves; the sample number tells them apart.
         """
         if not self._halves[0]:
-            content = self.to_json()
-            del content["sample"]
-            last = canonical_json({"sampling": content.pop("sampling")})
-            object.__setattr__(self, "_halves", (canonical_json(content)[:-1], last[1:]))
+            object.__setattr__(self, "_halves", Template.of(self).halves(self.messages, self.replicate))
         return self._halves
 
     @property
     def hash(self) -> str:
         """SHA-256 (hex) of the canonical JSON of `to_json()`."""
         if not self._hash:
-            before, after = self._around_sample()
+            before, after = self.around_sample()
             sample = "null" if self.sample is None else str(self.sample)
             object.__setattr__(self, "_hash", sha256(f'{before},"sample":{sample},{after}'))
         return self._hash
@@ -70,13 +68,18 @@ class Request:
         """The first 16 hex digits of the hash."""
         return self.hash[:CALL_ID_DIGITS]
 
-    def sampleless_hash(self) -> str:
-        """Hash of everything but the sample number: what counts equal requests within an episode."""
-        return sha256(",".join(self._around_sample()))
-
     def with_sample(self, sample: int) -> Request:
         """The same request as the `sample`-th of its episode."""
-        return replace(self, sample=sample)
+        return Request(  # a tenth of the time of `dataclasses.replace`
+            self.endpoint_id,
+            self.model,
+            self.messages,
+            self.sampling,
+            self.extra_body,
+            self.replicate,
+            sample,
+            _halves=self._halves,
+        )
 
     @property
     def seed(self) -> int:
@@ -84,7 +87,50 @@ class Request:
 
         llama.cpp reads 2**32 - 1 as "draw a seed", which 31 bits cannot hit.
         """
-        return int(self.hash[:8], 16) & 0x7FFF_FFFF
+        return int(self.hash[:8], 16) & LARGEST_SEED
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What all requests of one agent share, with its canonical JSON made once: it is hashed at every call."""
+
+    endpoint_id: str
+    model: str
+    sampling: Mapping[str, Any]
+    extra_body: Mapping[str, Any]
+    _parts: tuple[str, str, str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Write the parts before, between and after what differs; keys are sorted."""
+        head = canonical_json({"endpoint_id": self.endpoint_id, "extra_body": dict(self.extra_body)})
+        model = canonical_json({"model": self.model})
+        tail = canonical_json({"sampling": dict(self.sampling)})
+        parts = (f'{head[:-1]},"messages":', f",{model[1:-1]}", tail[1:])
+        object.__setattr__(self, "_parts", parts)
+
+    @classmethod
+    def of(cls, request: Request) -> Template:
+        """The template that `request` could have been made from."""
+        return cls(request.endpoint_id, request.model, request.sampling, request.extra_body)
+
+    def halves(self, messages: tuple[Message, ...], replicate: Replicate | None) -> tuple[str, str]:
+        """As `Request.around_sample`."""
+        before, model, after = self._parts
+        place = "null" if replicate is None else f'["{replicate[0]}",{replicate[1]}]'
+        return f'{before}{canonical_json(messages)}{model},"replicate":{place}', after
+
+    def request(self, messages: Iterable[Message], replicate: Replicate | None) -> Request:
+        """A request, with messages of its own, so that a caller may go on changing its list."""
+        own = tuple([Message(role=message["role"], content=message["content"]) for message in messages])
+        return Request(
+            self.endpoint_id,
+            self.model,
+            own,
+            self.sampling,
+            self.extra_body,
+            replicate,
+            _halves=self.halves(own, replicate),
+        )
 
 
 @dataclass(frozen=True, slots=True)

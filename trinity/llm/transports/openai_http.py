@@ -1,127 +1,90 @@
-"""Any OpenAI-compatible endpoint, spoken to over HTTP.
-
-How a provider's answer is read
-    text            `message.content`; a list of parts is joined, null is empty
-    reasoning       `message.reasoning_content` (DeepSeek, llama.cpp, vLLM) or `message.reasoning` (OpenRouter, vLLM)
-    finish reason   stop, eos, end_turn, tool_calls, function_call, null -> `stop`; length, max_tokens -> `length`;
-                    content_filter, or no content and a `message.refusal` -> `content_filter`;
-                    anything else (error, abort, ...) is no complete answer: malformed
-    input           `usage.prompt_tokens`
-    cached          `usage.prompt_tokens_details.cached_tokens`, a part of input
-    reasoning       `usage.completion_tokens_details.reasoning_tokens`; 0 where it is not reported (llama.cpp, vLLM),
-                    whose hidden tokens then count as output, at the same weight
-    output          `usage.completion_tokens` - reasoning (OpenAI counts hidden tokens as completion tokens), or
-                    `usage.completion_tokens` where `usage.total_tokens` shows that reasoning comes on top (xAI)
-    no usage        None: the client estimates
-
-How a failure is read
-    429 rate_limit; 408 and 409 timeout; 5xx server; 3xx and 401 to 404 fatal; an error object in a body of status 200
-    counts as its own `code` says; any other 4xx: context too long -> finish reason `context`, content filter ->
-    `content_filter`, else bad_request. Both are recognised by the error's code or type, then by its message.
-"""
+"""Any OpenAI-compatible endpoint, spoken to over HTTP; `openai_body` reads what it answers."""
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
 import re
-import time
 from base64 import b64encode
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
-from functools import partial
-from typing import TYPE_CHECKING, Any
-from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit, urlunsplit
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote, urlunsplit
 
 from trinity.errors import ConfigError, EndpointError
-from trinity.llm.transports.base import ErrorKind, Reply, Request, TransportError
-from trinity.types import FinishReason, PoolKind, Usage
+from trinity.llm.transports.base import Reply, Request, TransportError
+from trinity.llm.transports.connections import connector
+from trinity.llm.transports.openai_body import decode, read_refusal, read_reply, read_retry_after
+from trinity.llm.transports.redaction import Redactor, split_url, stable_url, url_secrets
+from trinity.types import PoolKind, Usage
 
 if TYPE_CHECKING:
     import aiohttp
-
-_ABSURD_TOKENS = 2**31
-"""A count that no call can have; it is taken as not reported."""
+    from yarl import URL
 
 MAX_BODY_BYTES = 16 * 2**20
 """A longer body is no answer; it would only fill the memory."""
 
+REQUEST_ID = "X-Client-Request-Id"
+"""Carries the request hash: OpenAI keeps it for tracing, others ignore it, and a server's log can be joined to ours."""
+
 _CHUNK_BYTES = 2**16
 _DETAIL_CHARS = 300
-_SECRET_CHARS = 8
-"""Shorter keys ("none", "x") stand in ordinary answers and protect nothing."""
+_EXCERPT_CHARS = 80
 _SECRET_HEADER = re.compile("key|token|secret|auth|cookie", re.IGNORECASE)
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_VARIABLE = re.compile("[A-Z_][A-Z0-9_]*")
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 
-_KINDS: dict[int, ErrorKind] = {
-    401: "fatal",
-    402: "fatal",
-    403: "fatal",
-    404: "fatal",
-    408: "timeout",
-    409: "timeout",
-    429: "rate_limit",
-}
-_KINDS_OF_HUNDRED: dict[int, ErrorKind] = {3: "fatal", 4: "bad_request", 5: "server"}
 
-_FINISH: dict[str | None, FinishReason] = {
-    None: "stop",
-    "stop": "stop",
-    "eos": "stop",
-    "end_turn": "stop",
-    "tool_calls": "stop",
-    "function_call": "stop",
-    "length": "length",
-    "max_tokens": "length",
-    "content_filter": "content_filter",
-}
+class _Wire(NamedTuple):
+    """What belongs to a running loop: the session and where it sends to."""
 
-_CONTEXT_CODES = ("context_length_exceeded", "exceed_context_size_error", "string_above_max_length")
-_CONTEXT_TEXTS = (
-    "maximum context length",  # OpenAI, vLLM
-    "longer than the maximum model length",  # vLLM
-    "available context size",  # llama.cpp
-    "exceeds the context window",
-    "prompt is too long",
-    "entity too large",  # proxies, 413
-    "payload too large",
-    "content too large",
-)
-_FILTER_CODES = ("content_filter", "content_policy_violation", "responsibleaipolicyviolation")
-_FILTER_TEXTS = ("content management policy", "content policy", "content filter")
+    session: aiohttp.ClientSession
+    url: URL
 
 
 class OpenAIHTTP:
     """`POST {base_url}/chat/completions`, one attempt a call, over one session without a connection limit of its own.
 
-    The key is read from the environment variable `api_key_env` at the first call and appears nowhere else; user info
-    and query of `base_url` go on the wire only. `headers` are for what is no secret, judged by their names. Timeouts
-    are in seconds: `connect` to a connection, `read` between two pieces of the answer, `total` for the whole attempt.
+    Secrets come from the environment at the first call and appear nowhere else: the key from the variable
+    `api_key_env`, sent as a bearer token, and from `header_env` (`{api-key: AZURE_OPENAI_KEY}`) the values of other
+    headers. User info and query of `base_url` go on the wire only. `headers` are for what is no secret, judged by
+    their names.
+
+    Timeouts are in seconds: `connect` to a connection (name, TCP and TLS), `read` between two pieces of the answer,
+    `total` for the whole attempt. An answer comes in one piece when the model has ended, so `read` bounds how long a
+    model may think: an attempt that is given up earlier is paid all the same.
     """
 
     kind: PoolKind = "live"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one keyword a setting of the endpoint
         self,
         base_url: str,
         *,
         api_key_env: str | None = None,
+        header_env: Mapping[str, str] | None = None,
         endpoint_id: str | None = None,
         headers: Mapping[str, str] | None = None,
         connect_timeout_s: float = 10,
-        read_timeout_s: float = 120,
-        total_timeout_s: float = 600,
+        read_timeout_s: float = 600,
+        total_timeout_s: float = 900,
         send_seed: bool = True,
     ) -> None:
-        self._parts = _split_url(base_url)
+        self._parts = split_url(base_url)
         self._shown_url = stable_url(base_url)
         self._endpoint_id = endpoint_id or self._shown_url
         self._api_key_env = api_key_env
-        self._headers = _plain_headers(headers or {})
-        self._timeouts = {"connect_s": connect_timeout_s, "read_s": read_timeout_s, "total_s": total_timeout_s}
+        self._header_env = {name: str(variable) for name, variable in (header_env or {}).items()}
+        self._headers = {name: str(value) for name, value in (headers or {}).items()}
+        timeouts = {"connect": connect_timeout_s, "read": read_timeout_s, "total": total_timeout_s}
+        self._timeouts = {f"{name}_s": _seconds(f"{name}_timeout_s", value) for name, value in timeouts.items()}
         self._send_seed = send_seed
-        self._session: aiohttp.ClientSession | None = None
-        self._secrets = _url_secrets(self._parts)
+        self._wire: _Wire | None = None
+        self._redact = Redactor(url_secrets(self._parts))
+        self._check_names()
 
     @property
     def endpoint_id(self) -> str:
@@ -129,11 +92,12 @@ class OpenAIHTTP:
         return self._endpoint_id
 
     def settings(self) -> dict[str, Any]:
-        """URL without secrets, the name of the key's variable, timeouts."""
+        """URL without secrets, the names of the secrets' variables, timeouts."""
         return {
             "engine": "openai_http",
             "url": self._shown_url,
             "api_key_env": self._api_key_env,
+            "header_env": dict(self._header_env),
             "send_seed": self._send_seed,
             "timeouts": dict(self._timeouts),
         }
@@ -143,67 +107,91 @@ class OpenAIHTTP:
 
         Raises:
             TransportError: it failed; credentials and URL are kind `fatal`.
-            EndpointError: the environment variable of the key is not set.
+            EndpointError: the environment variable of a key is not set.
         """
         import aiohttp
 
-        body: dict[str, Any] = {"model": request.model, "messages": list(request.messages)}
-        body |= {**request.sampling, **request.extra_body}
-        if self._send_seed:
-            body["seed"] = seed
-        session = self._open_session()
+        session, url = self._wire or self._open()
+        data, headers = self._body(request, seed), {REQUEST_ID: request.hash}
         try:
-            async with session.post(self._wire_url, data=json.dumps(body).encode(), allow_redirects=False) as response:
-                content = await _read_capped(response)
-                return self._read(response.status, response.headers.get("Retry-After"), content)
+            async with session.post(url, data=data, headers=headers, allow_redirects=False) as response:
+                content = await self._read_capped(response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise self._broken(error) from None
+            broken = self._broken(error)
+        else:
+            return self._read(response.status, response.headers.get("Retry-After"), content)
+        # Not in the handler: aiohttp's exceptions hold the whole URL, and none of them may become this one's context.
+        raise broken
 
     async def close(self) -> None:
         """Close the connections."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            await wire.session.close()
 
-    @property
-    def _wire_url(self) -> str:
-        host = self._parts.netloc.rpartition("@")[2]
-        path = self._parts.path.rstrip("/") + "/chat/completions"
-        return urlunsplit((self._parts.scheme, host, path, self._parts.query, ""))
+    def _check_names(self) -> None:
+        """Refuse a secret where only a name may stand, without showing it."""
+        for name in self._headers:
+            if _SECRET_HEADER.search(name):
+                told = "is a secret and must not stand in a config; use api_key_env or header_env"
+                raise ConfigError(f"headers: {name} {told}")
+        variables = {"Authorization": self._api_key_env} if self._api_key_env is not None else {}
+        names = [*self._headers, *self._header_env, *variables]
+        if len({name.lower() for name in names}) < len(names):
+            raise ConfigError("headers, header_env and api_key_env set one header twice; drop one of them")
+        if not all(_HEADER_NAME.fullmatch(name) for name in names):
+            raise ConfigError("headers, header_env: a header's name holds letters, digits and hyphens only")
+        if not all("\n" not in value and "\r" not in value for value in self._headers.values()):
+            raise ConfigError("headers: a header's value is one line")
+        for name, variable in {**self._header_env, **variables}.items():
+            if not _VARIABLE.fullmatch(variable):
+                where = "api_key_env" if name in variables else f"header_env: {name}"
+                told = "must be the name of an environment variable, in capitals, that holds the key"
+                raise ConfigError(f"{where} {told} (what stands there is not shown, for it may be the key)")
 
-    def _open_session(self) -> aiohttp.ClientSession:
+    def _body(self, request: Request, seed: int) -> bytes:
+        body: dict[str, Any] = {"model": request.model, "messages": request.messages}
+        body |= {**request.sampling, **request.extra_body}
+        if self._send_seed:
+            body["seed"] = seed
+        return _ENCODER.encode(body).encode()
+
+    def _open(self) -> _Wire:
         """The session; made at the first call, for it belongs to the running loop."""
         import aiohttp
+        from yarl import URL
 
-        if self._session is None or self._session.closed:
-            timeout = aiohttp.ClientTimeout(
+        host = self._parts.netloc.rpartition("@")[2]
+        path = self._parts.path.rstrip("/") + "/chat/completions"
+        session = aiohttp.ClientSession(
+            headers=self._wire_headers(),
+            timeout=aiohttp.ClientTimeout(
                 total=self._timeouts["total_s"],
-                sock_connect=self._timeouts["connect_s"],
+                connect=self._timeouts["connect_s"],
                 sock_read=self._timeouts["read_s"],
-            )
-            self._session = aiohttp.ClientSession(
-                headers=self._wire_headers(),
-                timeout=timeout,
-                connector=aiohttp.TCPConnector(limit=0),
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
-        return self._session
+            ),
+            connector=connector(),
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+        self._wire = _Wire(session, URL(urlunsplit((self._parts.scheme, host, path, self._parts.query, ""))))
+        return self._wire
 
     def _wire_headers(self) -> dict[str, str]:
         """Headers of every request; what must not be shown is remembered for redaction."""
-        headers = {**self._headers, "Content-Type": "application/json"}
-        token = ""
+        secret = {name: self._from_environment(variable) for name, variable in self._header_env.items()}
+        tokens = list(secret.values())
         if self._api_key_env is not None:
-            token = self._read_key(self._api_key_env)
-            headers["Authorization"] = f"Bearer {token}"
-        elif self._parts.username is not None:
+            tokens.append(self._from_environment(self._api_key_env))
+            secret["Authorization"] = f"Bearer {tokens[-1]}"
+        elif self._parts.username is not None and "authorization" not in {name.lower() for name in secret}:
             pair = f"{unquote(self._parts.username)}:{unquote(self._parts.password or '')}"
-            token = b64encode(pair.encode()).decode()
-            headers["Authorization"] = f"Basic {token}"
-        self._secrets = (*([token] if token else []), *_url_secrets(self._parts))
-        return headers
+            tokens.append(b64encode(pair.encode()).decode())
+            secret["Authorization"] = f"Basic {tokens[-1]}"
+        self._redact = Redactor([*tokens, *url_secrets(self._parts)])
+        # Compressed answers would cost both sides more time than their bytes do.
+        return {"Accept-Encoding": "identity", **self._headers, **secret, "Content-Type": "application/json"}
 
-    def _read_key(self, variable: str) -> str:
+    def _from_environment(self, variable: str) -> str:
         key = os.environ.get(variable, "").strip()
         if not key:
             raise EndpointError(
@@ -214,209 +202,86 @@ class OpenAIHTTP:
             raise EndpointError(f"{self._shown_url}: the key in {variable} holds characters that no header may hold")
         return key
 
-    def _read(self, status: int, retry_after: str | None, content: bytes) -> Reply:
-        body = _decode(content)
-        error = body.get("error") if isinstance(body, dict) else None
-        if 200 <= status < 300:  # noqa: PLR2004 - a success, in HTTP's own numbers
-            if not error or "choices" in body:
-                return self._redact_reply(read_reply(body))
-            if isinstance(error, dict) and error.get("code") in range(400, 600):
-                status = error["code"]
-        return self._failure(status, retry_after, _error_words(body, content))
+    async def _read_capped(self, response: aiohttp.ClientResponse) -> bytes:
+        """The body, given up when it is longer than any answer."""
+        headers = response.headers
+        if not ("Content-Encoding" in headers or "Transfer-Encoding" in headers):
+            length = response.content_length
+            if length is not None and length <= MAX_BODY_BYTES:
+                return await response.read()
+        content = bytearray()
+        async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
+            content += chunk
+            if len(content) > MAX_BODY_BYTES:
+                detail = f"{self._shown_url}: body of more than {MAX_BODY_BYTES} bytes"
+                raise TransportError("malformed", detail, status=response.status)
+        return bytes(content)
 
-    def _failure(self, status: int, retry_after: str | None, words: tuple[str, str]) -> Reply:
-        """The reply that a refused request amounts to, or the error that it is."""
-        label, message = words
-        detail = f"{self._shown_url}: HTTP {status}: {self._short(message or label) or 'no error text'}"
-        finish = _finish_of(label, message)
-        if _kind_of(status) == "bad_request" and finish is not None:
-            return Reply("", "", finish, Usage())
-        if _kind_of(status) == "fatal":
-            detail = f"{detail}; {self._what_to_set(status)}"
-        raise TransportError(_kind_of(status), detail, retry_after=read_retry_after(retry_after), status=status)
+    def _read(self, status: int, retry_after: str | None, content: bytes) -> Reply:
+        """The answer in a body, or the reply that a refused request amounts to.
+
+        Raises:
+            TransportError: there is none.
+        """
+        body = decode(content)
+        refused = read_refusal(status, body, content)
+        if refused is None:
+            return self._answer(body, content, status)
+        if refused.finish is not None:
+            return Reply("", "", refused.finish, Usage())
+        detail = f"{self._shown_url}: HTTP {refused.status}: {self._short(refused.words) or 'no error text'}"
+        if refused.kind == "fatal":
+            detail = f"{detail}; {self._what_to_set(refused.status)}"
+        raise TransportError(refused.kind, detail, retry_after=read_retry_after(retry_after), status=refused.status)
+
+    def _answer(self, body: Any, content: bytes, status: int) -> Reply:
+        if body is None:
+            shown = self._short(content[:_CHUNK_BYTES].decode("utf-8", "replace"))[:_EXCERPT_CHARS]
+            raise TransportError("malformed", f"{self._shown_url}: no JSON but {shown!r}", status=status)
+        try:
+            reply = read_reply(body)
+        except TransportError as error:
+            raise TransportError(error.kind, f"{self._shown_url}: {self._short(str(error))}", status=status) from None
+        text, reasoning = self._redact.answer(reply.text), self._redact.answer(reply.reasoning)
+        return Reply(text, reasoning, reply.finish_reason, reply.usage)
 
     def _what_to_set(self, status: int) -> str:
+        variables = [name for name in (self._api_key_env, *self._header_env.values()) if name]
         match status:
             case 404:
                 return "check base_url (it usually ends in /v1) and the agent's model name"
-            case 300 | 301 | 302 | 303 | 307 | 308:
-                return "it is a redirect; set base_url to where it leads"
             case 402:
                 return "top up the account, or choose another endpoint"
-            case _ if self._api_key_env is None:
+            case 401 | 403 if not variables:
                 return "set api_key_env to the environment variable that holds the key"
+            case 401 | 403:
+                return f"check the key in the environment variable {' or '.join(variables)}"
             case _:
-                return f"check the key in the environment variable {self._api_key_env}"
+                return "it is a redirect; set base_url to where it leads"
 
     def _broken(self, error: Exception) -> TransportError:
         """An attempt that ended without a complete HTTP answer."""
         import aiohttp
 
-        detail = f"{self._shown_url}: {type(error).__name__}: {self._short(str(error))}"
+        told = self._short(str(error)) or f"no complete answer within {self._timeouts['total_s']} s"
+        detail = f"{self._shown_url}: {type(error).__name__}: {told}"
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            return TransportError("connection", f"{detail}; lower `concurrency`, or raise the limit of `ulimit -n`")
         if isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)):
             return TransportError("connection", detail, refused=True)
         if isinstance(error, TimeoutError):
             return TransportError("timeout", detail)
+        if isinstance(error, aiohttp.ClientResponseError):
+            return TransportError("malformed", detail)
         return TransportError("connection", detail)
 
     def _short(self, text: str) -> str:
         """Provider text for an error line; cut after it was redacted, lest half a key is left."""
-        return self._redact(text)[:_DETAIL_CHARS]
-
-    def _redact(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return text
-
-    def _redact_reply(self, reply: Reply) -> Reply:
-        """A reply without our secrets, should an endpoint echo what it was sent."""
-        told = [secret for secret in self._secrets if len(secret) >= _SECRET_CHARS]
-        if not any(secret in reply.text or secret in reply.reasoning for secret in told):
-            return reply
-        return Reply(self._redact(reply.text), self._redact(reply.reasoning), reply.finish_reason, reply.usage)
+        return self._redact.line(text)[:_DETAIL_CHARS]
 
 
-def _split_url(base_url: str) -> SplitResult:
-    try:
-        parts = urlsplit(base_url)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        valid = False
-    if not valid:
-        raise ConfigError("base_url must look like https://HOST/v1 (it is not shown, for it may hold a secret)")
-    return parts
-
-
-def stable_url(base_url: str) -> str:
-    """`base_url` without user info, query, fragment and closing slash: the same on every machine, and no secret."""
-    parts = _split_url(base_url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2].lower(), parts.path.rstrip("/"), "", ""))
-
-
-def _url_secrets(parts: SplitResult) -> tuple[str, ...]:
-    """What must not be shown of a URL, as it stands there and decoded; a user's name may be a token too."""
-    others = [parts.username or "", *(value for _, value in parse_qsl(parts.query))]
-    values = [parts.password or "", *(value for value in others if len(value) >= _SECRET_CHARS)]
-    raw = [piece.partition("=")[2] for piece in parts.query.split("&")]
-    forms = (lambda text: text, unquote, quote, partial(quote, safe=""))
-    both = [form(value) for value in (*values, *raw) if value for form in forms]
-    return tuple(dict.fromkeys(both))
-
-
-def _plain_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers, unless one of them is by its name for a secret."""
-    for name in headers:
-        if _SECRET_HEADER.search(name):
-            raise ConfigError(f"headers: {name} is a secret and must not stand in a config; use api_key_env")
-    return dict(headers)
-
-
-async def _read_capped(response: aiohttp.ClientResponse) -> bytes:
-    """The body, given up when it is longer than any answer."""
-    content = bytearray()
-    async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
-        content += chunk
-        if len(content) > MAX_BODY_BYTES:
-            raise TransportError("malformed", f"body of more than {MAX_BODY_BYTES} bytes", status=response.status)
-    return bytes(content)
-
-
-def _decode(content: bytes) -> Any:
-    """The body as JSON; None when it is none."""
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
-        return None
-
-
-def read_reply(body: Any) -> Reply:
-    """The answer in a decoded body of status 200, read as the module says.
-
-    Raises:
-        TransportError: malformed.
-    """
-    try:
-        choice = body["choices"][0]
-        message = choice["message"]
-        text = _text(message.get("content"))
-        reasoning = _text(message.get("reasoning_content") or message.get("reasoning"))
-        refusal = message.get("refusal")
-        finish = _FINISH[choice.get("finish_reason")]
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise TransportError("malformed", f"no complete chat completion ({type(error).__name__})", status=200) from None
-    if refusal and not text:
-        finish = "content_filter"
-    return Reply(text, reasoning, finish, read_usage(body.get("usage")))
-
-
-def _text(content: Any) -> str:
-    """Text of a content field; lone surrogates, which no file can hold, become U+FFFD."""
-    if content is None:
-        return ""
-    if isinstance(content, list):
-        content = "".join(part["text"] for part in content if part.get("type") == "text")
-    if not isinstance(content, str):
-        raise TypeError
-    return content.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if not content.isascii() else content
-
-
-def read_usage(usage: Any) -> Usage | None:
-    """Tokens as the module says; None when prompt or completion tokens are not reported."""
-    if not isinstance(usage, dict):
-        return None
-    given, written = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
-    if given is None or written is None:
-        return None
-    hidden = _count(usage.get("completion_tokens_details"), "reasoning_tokens") or 0
-    cached = _count(usage.get("prompt_tokens_details"), "cached_tokens") or 0
-    on_top = hidden > written or (hidden > 0 and _count(usage, "total_tokens") == given + written + hidden)
-    return Usage(given, written if on_top else written - hidden, hidden, min(cached, given))
-
-
-def _count(holder: Any, key: str) -> int | None:
-    value = holder.get(key) if isinstance(holder, dict) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _ABSURD_TOKENS else None
-
-
-def _error_words(body: Any, content: bytes) -> tuple[str, str]:
-    """Code and type of a provider's error, and its message."""
-    error = body.get("error", body) if isinstance(body, dict) else None
-    if isinstance(error, str):
-        return "", error
-    if not isinstance(error, dict):
-        return "", content.decode("utf-8", "replace")
-    inner = error.get("innererror")
-    codes = [error.get("code"), error.get("type"), inner.get("code") if isinstance(inner, dict) else None]
-    label = " ".join(str(code) for code in codes if code)
-    return label, str(error.get("message") or error.get("detail") or "")
-
-
-def _finish_of(label: str, message: str) -> FinishReason | None:
-    """`context` or `content_filter` where a refused request was one."""
-    label, message = label[:_DETAIL_CHARS].lower(), message[:_DETAIL_CHARS].lower()
-    if any(code in label for code in _CONTEXT_CODES) or any(text in message for text in _CONTEXT_TEXTS):
-        return "context"
-    if any(code in label for code in _FILTER_CODES) or any(text in message for text in _FILTER_TEXTS):
-        return "content_filter"
-    return None
-
-
-def _kind_of(status: int) -> ErrorKind:
-    """How an HTTP status other than success fails."""
-    if status in _KINDS:
-        return _KINDS[status]
-    return _KINDS_OF_HUNDRED.get(status // 100, "malformed")
-
-
-def read_retry_after(value: str | None) -> float | None:
-    """Seconds from a Retry-After header, which holds seconds or a date; None when it holds neither."""
-    if value is None:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            seconds = parsedate_to_datetime(value).timestamp() - time.time()
-        except (ValueError, TypeError, OverflowError):
-            return None
-    return max(0.0, seconds) if math.isfinite(seconds) else None
+def _seconds(name: str, value: Any) -> float:
+    """A time limit as it must be."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+        raise ConfigError(f"{name} is {value!r}; it must be a number of seconds above 0")
+    return value

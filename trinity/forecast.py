@@ -1,0 +1,113 @@
+"""What methods may cost at their worst, before anything is asked: episodes, calls, tokens, USD."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+from trinity.coordinator.protocol import alone, prompt
+from trinity.llm.budget import actual, worst_case
+from trinity.types import OUTPUT_WEIGHT, ROLES, Agent, Item, Message, Spend, Split, Task, Usage
+
+QUOTED_TOKENS = 2
+"""Input tokens per token of an earlier turn: its own, and the mark that stands before every line."""
+
+HEADER_TOKENS = 64
+"""Input tokens of the line that names an earlier turn's agent and role."""
+
+NOTHING = Spend()
+
+
+class Forecast(NamedTuple):
+    """Episodes and their worst spend; failed attempts, which cost more, are not foreseen."""
+
+    episodes: int = 0
+    spend: Spend = NOTHING
+
+    def plus(self, other: Forecast) -> Forecast:
+        """Both together."""
+        return Forecast(self.episodes + other.episodes, self.spend.plus(other.spend))
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a run will be played on: its agents and tasks, and the number of test replicates."""
+
+    agents: Sequence[Agent]
+    tasks: Mapping[str, Task]
+    replicates: int
+
+    def items(self, split: Split) -> Iterator[tuple[Task, Item]]:
+        """Every item of a split with its task, streamed."""
+        for task in self.tasks.values():
+            for item in task.items(split):
+                yield task, item
+
+    def played(self, agents: Sequence[Agent], split: Split, *, turns: int = 1, times: int = 1) -> Forecast:
+        """Every item of a split, `times` times, by the dearest of `agents` at each of `turns` turns."""
+        total = Forecast()
+        for task, item in self.items(split):
+            total = total.plus(Forecast(times, scaled(episode(agents, task.open(item), turns), times)))
+        return total
+
+    def drawn(self, agents: Sequence[Agent], split: Split, number: int, *, turns: int = 1) -> Forecast:
+        """`number` episodes on items of a split, each as dear as the dearest one could be."""
+        worst = [episode(agents, task.open(item), turns) for task, item in self.items(split)]
+        return Forecast(number, scaled(dearest(worst), number))
+
+    def times(self, agents: Sequence[Agent], most: int | None = None) -> int:
+        """Test replicates of a method: one where all `agents` are deterministic, at most `most`."""
+        once = all(agent.deterministic for agent in agents)
+        return 1 if once else min(most or self.replicates, self.replicates)
+
+
+def episode(agents: Sequence[Agent], opening: Sequence[Message], turns: int = 1) -> Spend:
+    """Worst spend of one episode in which the dearest agent plays every turn and reads all that came before."""
+    total, read = NOTHING, 0
+    for _ in range(turns):
+        calls = [_call(agent, opening, read, in_team=turns > 1) for agent in agents]
+        total = total.plus(dearest(calls))
+        read += max(_written(agent) for agent in agents) * QUOTED_TOKENS + HEADER_TOKENS
+    return total
+
+
+def dearest(spends: Sequence[Spend]) -> Spend:
+    """The largest of each axis; USD unknown where any is."""
+    prices = [spend.usd for spend in spends if spend.usd is not None]
+    return Spend(
+        max(prices, default=0.0) if len(prices) == len(spends) else None,
+        max((spend.weighted_tokens for spend in spends), default=0),
+        max((spend.calls for spend in spends), default=0),
+    )
+
+
+def scaled(spend: Spend, number: int) -> Spend:
+    """`number` times `spend`."""
+    usd = None if spend.usd is None else spend.usd * number
+    return Spend(usd, spend.weighted_tokens * number, spend.calls * number)
+
+
+def less(whole: Spend, part: Spend) -> Spend:
+    """What is left of `whole` without a `part` of it."""
+    usd = None if whole.usd is None or part.usd is None else whole.usd - part.usd
+    return Spend(usd, whole.weighted_tokens - part.weighted_tokens, whole.calls - part.calls)
+
+
+def _call(agent: Agent, opening: Sequence[Message], read: int, *, in_team: bool) -> Spend:
+    """One call at its worst after `read` tokens of earlier turns; in a team the role prompts are read, too."""
+    extra = read + (_role_bytes() if in_team else 0)
+    return worst_case(agent, alone(agent, opening)).plus(actual(agent, Usage(input_tokens=extra))._replace(calls=0))
+
+
+def _written(agent: Agent) -> int:
+    """Most tokens that the agent can write in one turn."""
+    return worst_case(agent, ()).weighted_tokens // OUTPUT_WEIGHT
+
+
+@cache
+def _role_bytes() -> int:
+    """Bytes of all role prompts, more than any one call reads; a byte is at most one token."""
+    names = ("notes", *ROLES, "thinker_system", "verifier_system")
+    return sum(len(prompt(name).encode()) for name in names)

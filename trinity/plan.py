@@ -1,0 +1,78 @@
+"""What a run may cost, told before anything is asked: `plan=true` and the gate of `budget.confirm_usd`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+from rich.table import Table
+
+from trinity.arena import Contender
+from trinity.errors import ConfigError
+from trinity.forecast import Forecast, Ground
+from trinity.types import Agent
+
+Forecasts = Mapping[str, Forecast | None]
+
+UNKNOWN = "unknown"
+
+
+def foresee(contenders: Mapping[str, Contender], ground: Ground) -> dict[str, Forecast | None]:
+    """Method name -> its forecast, None where it offers none."""
+    return {name: contender.forecast(ground) for name, contender in contenders.items()}
+
+
+def total(forecasts: Forecasts) -> Forecast:
+    """All that can be foreseen together; calls that methods share are counted for each of them."""
+    return reduce(Forecast.plus, [one for one in forecasts.values() if one is not None], Forecast())
+
+
+def plan_table(forecasts: Forecasts, title: str) -> Table:
+    """A row per method: episodes, and calls, weighted tokens and USD at the worst."""
+    table = Table(title=title, title_justify="left", caption_justify="left")
+    for name in ("method", "episodes", "calls at most", "weighted tokens at most", "USD at most"):
+        table.add_column(name, justify="left" if name == "method" else "right")
+    for name, forecast in forecasts.items():
+        table.add_row(name, *_cells(forecast))
+    table.add_section()
+    table.add_row("together", *_cells(total(forecasts)))
+    table.caption = (
+        "Every call at its longest, nothing found in the store, no attempt failed; "
+        "calls that methods share are counted for each."
+    )
+    return table
+
+
+def _cells(forecast: Forecast | None) -> list[str]:
+    if forecast is None:
+        return [UNKNOWN] * 4
+    usd = UNKNOWN if forecast.spend.usd is None else f"{forecast.spend.usd:,.2f}"
+    return [f"{forecast.episodes:,}", f"{forecast.spend.calls:,}", f"{forecast.spend.weighted_tokens:,}", usd]
+
+
+def worst_usd(forecasts: Forecasts, cap: float | None) -> float | None:
+    """USD that the run may cost at the worst, its own cap considered; None where a price or a forecast is unknown."""
+    known = None not in forecasts.values()
+    foreseen = total(forecasts).spend.usd if known else None
+    if cap is None or foreseen is None:
+        return foreseen if cap is None else cap
+    return min(foreseen, cap)
+
+
+def unpriced(agents: Sequence[Agent]) -> str:
+    """A clause that names the agents without a price; empty where there are none."""
+    without = [agent.name for agent in agents if agent.price is None]
+    return f"no price of {', '.join(without)} is known" if without else ""
+
+
+def confirm(worst: float | None, most: float) -> None:
+    """Let a live run start only if its worst case, where it is known, is within `most` USD.
+
+    Raises:
+        ConfigError: says what it may cost and how to start it.
+    """
+    if worst is not None and worst > most:
+        raise ConfigError(
+            f"this run may cost up to {worst:.2f} USD, more than budget.confirm_usd={most:g}; "
+            "look at it with plan=true, then start it with yes=true, or set budget.run.usd"
+        )
