@@ -99,6 +99,7 @@ def experiment(tmp_path: Path) -> Callable[[str], tuple[str, str]]:
         ("resume=''", "error: resume='' has no value; write resume=FOLDER"),
         ("seed=1,", "error: cannot read 'seed=1,' as key=value"),
         ("seed=-1", "error: seed=-1: must be at least 0"),
+        ("seed=9223372036854775808", "error: seed=9223372036854775808: a whole number must stay below 2**63"),
         ("--config-dir=nowhere", "error: nowhere: there is no such folder to look for configurations in"),
         ("hydra.searchpath=[file://nowhere]", "error: nowhere: there is no such folder"),
         (

@@ -82,6 +82,16 @@ def test_the_example_runs_to_its_replay(acme: str, tmp_path: Path) -> None:
     assert command("trinity.replay", str(run), cwd=tmp_path, PYTHONPATH=acme).returncode == 0
 
 
+def test_a_function_is_an_agent(acme: str, tmp_path: Path) -> None:
+    """The document's function answers as any model does, and its pool is a live one."""
+    words = ("+experiment=acme", "pool=multiplier", "method=[single]")
+    done = command("trinity.run", *words, cwd=tmp_path, PYTHONPATH=acme)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((only_run(tmp_path, "acme") / "summary.json").read_bytes())
+    assert summary["pool_kind"] == "live"
+    assert {row["accuracy"] for row in summary["rows"]} == {1.0}
+
+
 def test_help_and_hints_know_plugins(acme: str, tmp_path: Path) -> None:
     """A plug-in's options stand in --help and are the nearest names."""
     shown = command("trinity.run", "--help", cwd=tmp_path, PYTHONPATH=acme).stdout

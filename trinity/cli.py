@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import io
+import os
 import signal
 import sys
 import threading
@@ -19,6 +20,9 @@ from typing import NoReturn
 from trinity.errors import ConfigError, TrinityError
 
 EXIT_BUG, EXIT_MISTAKE, EXIT_INTERRUPTED, EXIT_PIPE, EXIT_TERMINATED = 1, 2, 130, 141, 143
+PATIENCE_S = 10.0
+"""Seconds that a command has to put everything away after SIGTERM."""
+
 SIBLINGS = ("evals", "baselines")
 """Packages that stand beside this one and that a user's folder of the same name could hide."""
 
@@ -121,10 +125,17 @@ def print_text(text: str) -> None:
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """Within, SIGTERM ends the command as Ctrl-C does, so that it puts everything away; only the exit code differs."""
+    """Within, SIGTERM ends the command as Ctrl-C does, so that it puts everything away; only the exit code differs.
 
-    def stop(_number: int, frame: FrameType | None) -> None:
+    A command that is still there after `PATIENCE_S` is told again, which ends it wherever it is.
+    """
+    again: list[threading.Timer] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
         _terminated.set()
+        again.append(threading.Timer(PATIENCE_S, os.kill, (os.getpid(), number)))
+        again[-1].daemon = True
+        again[-1].start()
         interrupt = signal.getsignal(signal.SIGINT)
         if callable(interrupt):
             interrupt(signal.SIGINT, frame)
@@ -140,6 +151,8 @@ def _terminable() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+        for timer in again:
+            timer.cancel()
 
 
 def _leaf(error: BaseException) -> BaseException:

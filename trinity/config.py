@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from omegaconf import MISSING, DictConfig, OmegaConf
 
@@ -25,19 +26,22 @@ WEIGHT_SOURCES = ("path", "hub", "pypi")
 STORE_MODES = ("use", "refresh", "offline")
 
 _SCALARS = (bool, int, float, str)
-_MINIMA = {
-    "seed": 0,
-    "data.seed": 0,
-    "data.n_train": 1,
-    "data.n_val": 1,
-    "data.n_test": 1,
-    "eval.seed": 0,
-    "eval.replicates": 1,
-    "concurrency": 1,
-    "retry.attempts": 1,
-    "retry.longest_backoff_s": 0,
-    "retry.longest_retry_after_s": 0,
+_SEED = (0, 2**63 - 1)
+_COUNT = (1, 10**7)
+_RANGES = {
+    "seed": _SEED,
+    "data.seed": _SEED,
+    "data.n_train": _COUNT,
+    "data.n_val": _COUNT,
+    "data.n_test": _COUNT,
+    "eval.seed": _SEED,
+    "eval.replicates": _COUNT,
+    "concurrency": (1, 10**5),
+    "retry.attempts": (1, 1000),
+    "retry.longest_backoff_s": (0, 10**6),
+    "retry.longest_retry_after_s": (0, 10**6),
 }
+"""Least and largest value of a key; what is larger is a slip that would fill the memory."""
 _FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -175,10 +179,12 @@ def check(cfg: DictConfig) -> None:
     """
     OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
     _check_keys(cfg)
-    for key, least in _MINIMA.items():
+    for key, (least, largest) in _RANGES.items():
         value = OmegaConf.select(cfg, key)
-        if value < least:
+        if not value >= least:
             raise ConfigError(f"{key}={value}: must be at least {least}")
+        if value > largest:
+            raise ConfigError(f"{key}={value}: must be at most {largest}")
     for key, group in (("pool", "pool"), ("tasks", "task"), ("methods", "method")):
         if not cfg[key]:
             raise ConfigError(f"{key} is empty; choose with {group}=NAME from: {', '.join(group_options(group))}")
@@ -251,7 +257,8 @@ def _check_scalars(target: Callable[..., Any], given: Mapping[str, Any], place: 
     except (NameError, TypeError):  # annotations that only a type checker can read
         return
     for key, value in given.items():
-        wanted = set(get_args(hints.get(key))) or {hints.get(key)}
+        hint = hints.get(key)
+        wanted = set(get_args(hint)) if get_origin(hint) in (Union, UnionType) else {hint}
         right = (
             not wanted <= {*_SCALARS, type(None)} or type(value) in wanted or (float in wanted and type(value) is int)
         )

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from trinity.app import Outcome, Task, attempt, call_hydra, from_here, remove_empty, with_plugins
 from trinity.cli import EXIT_BUG, report, told
 from trinity.config import check, find_configs
 from trinity.errors import ConfigError, LedgerError, TrinityError
+from trinity.jobs import Outcome, Task, attempt, call_hydra, from_here, remove_empty, with_plugins
 from trinity.runs import sweep as files
 from trinity.runs.files import write_atomic
 from trinity.words import Line, joined_paths, parsed, quoted, value_of
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 BASIC = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
 SEVERAL = "sweep"
 """Experiment folder of a sweep whose jobs are of several experiments."""
+_SHOWN = 200
 WIDE = 160
 """Columns of a table that goes into a file or a pipe."""
 
@@ -164,7 +165,8 @@ def _launched(task: Task, line: Line, name: str) -> int:
     except (TrinityError, HydraException, OmegaConfBaseException):
         raise
     except Exception as error:  # noqa: BLE001 - a launcher may raise anything when its processes die
-        return report(ConfigError(f"the launcher failed: {type(error).__name__}: {error}"), debug=False) and EXIT_BUG
+        report(ConfigError(f"the launcher failed: {type(error).__name__}: {str(error)[:_SHOWN]}"), debug=False)
+        return EXIT_BUG
     return 0
 
 

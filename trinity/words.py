@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
 SEARCH_PATH = "hydra.searchpath"
+_LARGEST = 2**63 - 1
 _PLUS, _EMPTY_IS_A_VALUE = "experiment", "weights.sources"
 
 
@@ -72,6 +73,8 @@ def mended(word: str, *, multirun: bool = False) -> str:
         raise ConfigError(f"{word}: write +{word}, with a plus")
     if not word.startswith("~") and _is_empty(override) and _wants_value(key):
         raise ConfigError(f"{word} has no value; {_write(key)}")
+    if any(abs(number) > _LARGEST for number in _numbers(override)):
+        raise ConfigError(f"{word}: a whole number must stay below 2**63")
     if override.is_sweep_override() and not multirun:
         raise ConfigError(f"{word}: several values make a sweep, add -m; a list is written with [ and ]")
     if key == "store" and not isinstance(override.value(), dict) and not word.startswith("~"):
@@ -152,6 +155,12 @@ def _without_folder(flags: Sequence[str], folder: str) -> list[str]:
         elif not (flag.endswith(folder) and flag.startswith(("--config-d", "-cd"))):
             left.append(flag)
     return left
+
+
+def _numbers(override: Override) -> list[int]:
+    value = override.value()
+    values = value if isinstance(value, list) else getattr(value, "list", None) or [value]
+    return [one for one in values if isinstance(one, int)]
 
 
 def _is_empty(override: Override) -> bool:

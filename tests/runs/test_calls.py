@@ -111,7 +111,8 @@ def test_requests_can_be_told_apart_without_their_texts(database: Database, make
     one, two, three = table.requests()
     assert isinstance(one, StoredRequest)
     assert one[1:4] == two[1:4]
-    assert (one.settings, one.messages[0], one.replicate) == (three.settings, three.messages[0], ("train", 3))
+    assert (one.settings, one.messages[0]) == (three.settings, three.messages[0])
+    assert (one.phase, one.index, len(one.messages)) == ("train", 3, 2)
     assert one.messages[1] != three.messages[1]
     assert [row.sample for row in (one, two, three)] == [0, 1, 0]
     assert table.part(three.messages[1]) == {"role": "user", "content": "b"}

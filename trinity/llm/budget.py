@@ -194,7 +194,12 @@ def worst_case(agent: Agent, messages: Sequence[Message]) -> Spend:
 
     Without such a bound the weighted tokens are those of the input alone; `bounded` keeps caps away from such agents.
     """
-    usage, price = worst_usage(agent, messages), agent.price
+    return worst_spend(agent, worst_usage(agent, messages))
+
+
+def worst_spend(agent: Agent, usage: Usage) -> Spend:
+    """As `worst_case`, of the `worst_usage`."""
+    price = agent.price
     if price is not None and (price.cached_usd or 0.0) > price.input_usd:
         usage = replace(usage, cached_tokens=usage.input_tokens)
     spend = actual(agent, usage)

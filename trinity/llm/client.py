@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from trinity.context import Context
 from trinity.errors import CallError, EndpointError, EpisodeCapError, OfflineError, TrinityError
-from trinity.llm.budget import Budget, Cap, Charge, actual, failed_spend, fits_episode, worst_case, worst_usage
+from trinity.llm.budget import Budget, Cap, Charge, actual, failed_spend, fits_episode, worst_case, worst_spend, worst_usage
 from trinity.llm.limits import Limiter
 from trinity.llm.pool import Pool
 from trinity.llm.pricing import CountTokens, cost_usd, estimated_usage, gflop, rough_tokens
@@ -257,7 +257,8 @@ class Client:
 
     async def _attempt(self, one: _Try) -> Answered:
         """One attempt within budget and limits, entered in the ledger before and after."""
-        worst, tokens = worst_case(one.agent, one.request.messages), worst_usage(one.agent, one.request.messages)
+        tokens = worst_usage(one.agent, one.request.messages)
+        worst = worst_spend(one.agent, tokens)
         limiter = self._limiter(one.agent)
         async with self._rules.budget.attempt(worst, one.phase, one.order) as charge:
             async with limiter.turn(tokens.total_tokens):
@@ -404,8 +405,8 @@ class _Health:
             raise EndpointError(str(self._stopped[agent.endpoint]))
 
     def stop(self, agent: Agent, error: EndpointError) -> EndpointError:
-        """From now on every call to the agent's endpoint fails at once."""
-        return self._stopped.setdefault(agent.endpoint, error)
+        """From now on every call to the agent's endpoint fails at once, each with an error of its own."""
+        return EndpointError(str(self._stopped.setdefault(agent.endpoint, error)))
 
     def heard(self, agent: Agent, error: TransportError) -> None:
         """An attempt failed; one with an HTTP status came from somebody who listens."""

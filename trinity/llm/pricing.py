@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Sequence
 
 from trinity.types import Agent, Message, Price, Usage
@@ -31,10 +30,9 @@ def bpe_tokens(text: str) -> int:
 
 @functools.cache
 def _token_counter() -> CountTokens:
-    # Without this litellm downloads a table of prices while it is imported.
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    import litellm
+    from trinity.llm.transports.litellm_api import load_litellm
 
+    litellm = load_litellm()
     # The model stands for its vocabulary.
     return lambda text: litellm.token_counter(model="gpt-3.5-turbo", text=text)
 

@@ -19,9 +19,11 @@ SCHEMA = Schema("call store", 0x54530002, (*CALL_STATEMENTS, *LEASE_STATEMENTS))
 
 StoreMode = Literal["use", "refresh", "offline"]
 
-CACHE_MIB = 64
+WRITER_CACHE_MIB = 64
+"""Keys are random: a writer comes back to any page, while a reader is served as fast by the system's own cache."""
+
 LOG_PAGES = 4000
-"""Pages in the log from which on the writer makes a checkpoint: keys are random, so that longer logs write less."""
+"""Pages in the log from which on the writer makes a checkpoint: the longer the log, the less is written twice."""
 
 POLL_S = (0.05, 0.2)
 """Seconds between looks at a lease that somebody else holds: at first, and at most."""
@@ -62,12 +64,13 @@ class Store:
         self._mode, self._buyer = mode, buyer
         self._ours: set[str] = set()
         self._writer: Writer | None = None
+        self._reader: asyncio.AbstractEventLoop | None = None
         owner = ""
         if mode != "offline":
             owner = new_owner()
             self._writer = self._start_writer(owner)
         with self._closing_on_error():
-            self._database = open_database(path, SCHEMA, "read" if mode == "offline" else "open", cache_mib=CACHE_MIB)
+            self._database = open_database(path, SCHEMA, "read" if mode == "offline" else "open")
         self._calls, self._leases = CallTable(self._database), LeaseTable(self._database, owner)
 
     @classmethod
@@ -94,6 +97,9 @@ class Store:
         Raises:
             LedgerError: the stored row is damaged.
         """
+        loop = asyncio.get_running_loop()
+        if self._reader is not loop:
+            self._begin_reading(loop)
         return self._visible(self._calls.get(request_hash))
 
     async def claim(self, request_hash: str) -> Answer | None:
@@ -151,13 +157,26 @@ class Store:
 
     def close(self) -> None:
         """Finish what is queued, give up all claims and close the file; a second call does nothing."""
+        self._end_reading()
         self._database.close()
         if self._writer is not None:
             self._writer.post(self._written_leases.end_all)
             self._writer.close()
 
+    def _begin_reading(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let all look-ups of one turn of the event loop share a transaction: its locks cost as much as the reading."""
+        self._end_reading()
+        self._database.execute("BEGIN")
+        self._reader = loop
+        loop.call_soon(self._end_reading)
+
+    def _end_reading(self) -> None:
+        if self._reader is not None:
+            self._reader = None
+            self._database.execute("COMMIT")
+
     def _start_writer(self, owner: str) -> Writer:
-        database = open_database(self.path, SCHEMA, "open_or_create", cache_mib=CACHE_MIB, any_thread=True)
+        database = open_database(self.path, SCHEMA, "open_or_create", cache_mib=WRITER_CACHE_MIB, any_thread=True)
         database.one(f"PRAGMA wal_autocheckpoint={LOG_PAGES:d}")
         self._written_calls, self._written_leases = CallTable(database), LeaseTable(database, owner)
         return Writer(database, self._written_leases.renew, RENEW_S)

@@ -90,13 +90,24 @@ class Answer:
 
 
 class StoredRequest(NamedTuple):
-    """A request as its row has it: `settings` and `messages` are keys of parts, `replicate` is phase and index."""
+    """A row of `requests`: `parts` are the keys of settings and messages, phase and index the replicate, or None."""
 
     request_hash: bytes
-    settings: bytes
-    messages: tuple[bytes, ...]
-    replicate: tuple[str, int] | None
+    parts: bytes
+    phase: str | None
+    index: int | None  # type: ignore[assignment]  # hides tuple.index, which nobody calls
     sample: int | None
+
+    @property
+    def settings(self) -> bytes:
+        """The settings' key."""
+        return self.parts[:PART_BYTES]
+
+    @property
+    def messages(self) -> list[bytes]:
+        """The messages' keys."""
+        parts = self.parts
+        return [parts[place : place + PART_BYTES] for place in range(PART_BYTES, len(parts), PART_BYTES)]
 
 
 class RequestRows(NamedTuple):
@@ -201,7 +212,7 @@ class CallTable:
     def requests(self) -> Iterator[StoredRequest]:
         """All requests, answered or not, streamed without their texts in the order in which they came."""
         sql = "SELECT hash, parts, phase, replicate, sample FROM requests ORDER BY id"
-        return map(_stored_request, self._database.query(sql))
+        return map(StoredRequest._make, self._database.query(sql))
 
     def is_answered(self, request_hash: bytes) -> bool:
         """Whether there is an answer to a request."""
@@ -263,10 +274,10 @@ class CallTable:
         )
 
     def _rebuilt(self, found: Row) -> dict[str, Any]:
-        stored = _stored_request(found)
+        stored = StoredRequest._make(found)
         settings = self.part(stored.settings)
         messages = [self.part(key) for key in stored.messages]
-        replicate = None if stored.replicate is None else list(stored.replicate)
+        replicate = None if stored.phase is None else [stored.phase, stored.index]
         return {**settings, "messages": messages, "replicate": replicate, "sample": stored.sample}
 
 
@@ -295,12 +306,6 @@ def span(prefix: str) -> tuple[bytes, bytes]:
 @lru_cache(maxsize=RECENT_PARTS)
 def _message_part(role: str, content: str) -> tuple[bytes, bytes]:
     return part(pack({"role": role, "content": content}))
-
-
-def _stored_request(found: Row) -> StoredRequest:
-    request_hash, keys, phase, index, sample = found
-    settings, *messages = (keys[place : place + PART_BYTES] for place in range(0, len(keys), PART_BYTES))
-    return StoredRequest(request_hash, settings, tuple(messages), None if phase is None else (phase, index), sample)
 
 
 def _encode(answer: Answer) -> Row:

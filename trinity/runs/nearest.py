@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, AnyStr, NamedTuple
 
 from trinity.canonical import canonical_json
-from trinity.runs.calls import CallTable, RequestRows, StoredRequest
+from trinity.runs.calls import PART_BYTES, CallTable, RequestRows, StoredRequest
 from trinity.runs.sqlite import pack
 
 UNLIKE = 3.0
@@ -76,37 +76,34 @@ class _Score:
     """How far stored requests are from one that is asked for."""
 
     def __init__(self, calls: CallTable, request: Mapping[str, Any], likeness: Likeness) -> None:
-        rows = RequestRows.of("", request)
-        self._settings, *messages = (key for key, _ in rows.parts)
-        self._messages = list(enumerate(messages))
-        _, _, phase, index, self._sample = rows.row
-        self._replicate = None if phase is None else (phase, index)
-        self._likeness = likeness
-        self._asked = fields(_settings_of(request))
-        self._settings_cost = lru_cache(maxsize=CANDIDATES)(self._count_settings)
-        self._calls = calls
+        self._calls, self._likeness = calls, likeness
+        self._asked = StoredRequest._make(RequestRows.of("", request).row)
+        self._messages = self._asked.messages
+        self._fields = fields(_settings_of(request))
+        self._settings = lru_cache(maxsize=CANDIDATES)(self._count_settings)
 
     def cost(self, row: StoredRequest, enough: float) -> float:
         """Fields that differ, messages by their likeness; anything above `enough` where that is all one must know."""
-        cost = float((row.replicate != self._replicate) + (row.sample != self._sample))
-        cost += self._settings_cost(row.settings)
-        keys = row.messages
-        cost += (1 + UNLIKE) * abs(len(keys) - len(self._messages))
-        if cost >= enough:
+        _, parts, phase, index, sample = row
+        asked = self._asked
+        cost = float(self._settings(parts[:PART_BYTES]) + (sample != asked.sample))
+        cost += (index, phase) != (asked.index, asked.phase)
+        cost += (1 + UNLIKE) * abs(len(parts) - len(asked.parts)) / PART_BYTES
+        if cost >= enough or parts[PART_BYTES:] == asked.parts[PART_BYTES:]:
             return cost
-        for (place, asked), stored in zip(self._messages, keys, strict=False):
-            if asked != stored:
+        for place, (wanted, stored) in enumerate(zip(self._messages, row.messages, strict=False)):
+            if wanted != stored:
                 cost += 1 + UNLIKE * (1 - self._likeness.get((place, stored), 0.0))
         return cost
 
     def _count_settings(self, key: bytes) -> int:
-        if key == self._settings:
+        if key == self._asked.settings:
             return 0
         try:
             stored = fields(self._calls.part(key))
         except ValueError:
-            return len(self._asked)
-        return sum(self._asked.get(name) != stored.get(name) for name in self._asked.keys() | stored.keys())
+            return len(self._fields)
+        return sum(self._fields.get(name) != stored.get(name) for name in self._fields.keys() | stored.keys())
 
 
 def _settings_of(request: Mapping[str, Any]) -> dict[str, Any]:

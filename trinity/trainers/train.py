@@ -25,6 +25,9 @@ Theta = NDArray[np.float64]
 SMALLEST = 2
 """Parameters of a trial optimiser, which only shows whether its settings make sense."""
 
+MOST = 10**5
+"""Generations, trajectories, candidates, ...: what is larger is a slip that would fill the memory."""
+
 LARGEST = 10**6
 """Parameters of the largest head that a forecast thinks of; the population grows with their logarithm."""
 
@@ -94,13 +97,16 @@ class Training:
             ConfigError: names the key.
         """
         for key in ("generations", "trajectories", "validate_every", "finalists", "reeval_replicates"):
-            if not isinstance(getattr(self, key), int) or getattr(self, key) < 1:
-                raise ConfigError(f"trainer.{key}={getattr(self, key)}: must be a whole number of at least 1")
+            if not isinstance(getattr(self, key), int) or not 1 <= getattr(self, key) <= MOST:
+                raise ConfigError(f"trainer.{key}={getattr(self, key)}: must be a whole number from 1 to {MOST}")
         if not math.isfinite(self.cost_weight):
             raise ConfigError(f"trainer.cost_weight={self.cost_weight}: must be finite")
         for key, choices in (("noise", get_args(Noise)), ("cost_axis", (None, *get_args(CostAxis)))):
             if getattr(self, key) not in choices:
                 raise ConfigError(f"trainer.{key}={getattr(self, key)}: choose from {', '.join(map(str, choices))}")
+        popsize = getattr(self.optimiser, "keywords", {}).get("popsize")
+        if isinstance(popsize, int) and popsize > MOST:
+            raise ConfigError(f"trainer.optimiser.popsize={popsize}: must be at most {MOST}")
         try:
             trial = self.optimiser(SMALLEST, seed=0)
             trial.tell([0.0] * len(trial.ask()))

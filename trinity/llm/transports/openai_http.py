@@ -70,7 +70,7 @@ class OpenAIHTTP:
         headers: Mapping[str, str] | None = None,
         connect_timeout_s: float = 10,
         read_timeout_s: float = 600,
-        total_timeout_s: float = 900,
+        total_timeout_s: float = 600,
         send_seed: bool = True,
     ) -> None:
         self._parts = split_url(base_url)
@@ -163,13 +163,11 @@ class OpenAIHTTP:
 
         host = self._parts.netloc.rpartition("@")[2]
         path = self._parts.path.rstrip("/") + "/chat/completions"
+        connect, read, total = self._timeouts.values()
         session = aiohttp.ClientSession(
             headers=self._wire_headers(),
-            timeout=aiohttp.ClientTimeout(
-                total=self._timeouts["total_s"],
-                connect=self._timeouts["connect_s"],
-                sock_read=self._timeouts["read_s"],
-            ),
+            # Where `total` always comes first, `read` would only cost every call a timer.
+            timeout=aiohttp.ClientTimeout(total, connect=connect, sock_read=read if read < total else None),
             connector=connector(),
             cookie_jar=aiohttp.DummyCookieJar(),
         )

@@ -1,0 +1,92 @@
+"""One job that Hydra composes: called, checked, run, and its end put into a line and a code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from omegaconf import DictConfig, OmegaConf
+
+from trinity.cli import report, told
+from trinity.config import check, find_configs
+from trinity.errors import BudgetError, ConfigError
+from trinity.explain import explain
+from trinity.plugins import plugins
+from trinity.words import SEARCH_PATH, Line, joined_paths, quoted
+
+Task = Callable[[DictConfig], int]
+
+
+def job_folder(overrides: Any) -> str:
+    """The name of a job's folder in a sweep, for `hydra.sweep.subdir`."""
+    from trinity.runs.sweep import job_name
+
+    return job_name(str(word) for word in overrides)
+
+
+# Where a launcher starts processes, they load this module before Hydra asks them for a job's folder.
+OmegaConf.register_new_resolver("job_folder", job_folder, replace=True)
+
+
+class Outcome(NamedTuple):
+    """How a job ended: its exit code, its line on stderr, and whether it reached a cap and can be gone on with."""
+
+    code: int
+    line: str = ""
+    capped: bool = False
+
+
+def call_hydra(job: Callable[[DictConfig], None], line: Line, name: str) -> None:
+    """Let Hydra run `job` on what `line` says.
+
+    Raises:
+        Exception: whatever Hydra, its launcher or `job` raises.
+    """
+    import hydra
+
+    main = hydra.main(config_path=str(find_configs()), config_name=name, version_base="1.3")(job)
+    before = sys.argv
+    sys.argv = [before[0], *line.flags, *with_plugins(line.words)]
+    try:
+        main()
+    except SystemExit as stop:  # flags that print something leave so
+        if stop.code:
+            raise ConfigError("Hydra stopped without saying why; --hydra-help explains its flags") from stop
+    finally:
+        sys.argv = before
+
+
+def with_plugins(words: tuple[str, ...]) -> list[str]:
+    """`words` with the plug-ins' folders behind those that they name themselves."""
+    places = ",".join(quoted(f"file://{plugin.folder}") for plugin in plugins())
+    return joined_paths([*words, f"{SEARCH_PATH}=[{places}]"] if places else words)
+
+
+def attempt(task: Task, cfg: DictConfig) -> Outcome:
+    """Check `cfg` and run `task` on it; an error becomes its line on stderr and its exit code."""
+    from omegaconf.errors import OmegaConfBaseException
+
+    failed: Exception
+    try:
+        check(cfg)
+        return Outcome(task(cfg))
+    except OmegaConfBaseException as error:
+        failed = ConfigError(explain(error)).with_traceback(error.__traceback__)
+    except Exception as error:  # noqa: BLE001 - Hydra would print two lines of its own around it
+        failed = error
+    report(failed, debug=cfg.debug)
+    return Outcome(*told(failed), isinstance(failed, BudgetError))
+
+
+def from_here(folder: Path) -> Path:
+    """`folder` from where the user stands, if it lies below; what is written down then names no machine's path."""
+    return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
+
+
+def remove_empty(folder: Path) -> None:
+    """Hydra makes the run folder before the run can refuse to start."""
+    with suppress(OSError):
+        folder.rmdir()
