@@ -7,7 +7,6 @@ import json
 import unicodedata
 from typing import Any
 
-
 # Made once: `json.dumps` with settings of its own makes an encoder at every call.
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 

@@ -8,8 +8,8 @@
     │       └── WeightsGoneError      no source has them; the run goes on with the agents that are left
     ├── EndpointError            the run cannot ask this endpoint: nobody listens, credentials, model name
     ├── CallError                one call failed after its retries; its episode becomes `error`
-    ├── BudgetError              a cap of the run or of a phase is reached; its episode becomes `over_budget`, the run stops
-    ├── EpisodeCapError          the next call could pass the episode's own cap; the episode ends on its latest answer
+    ├── BudgetError              a cap of run or phase is reached; its episode becomes `over_budget`, the run stops
+    ├── EpisodeCapError          the next call could pass the episode's own cap; it ends on its latest answer
     ├── GraderError              a grader failed; its episode becomes `error`
     ├── LedgerError              a ledger, store or run folder is missing, damaged or of another run
     │   └── OfflineError         an answer is not in the store, and `store.mode=offline` lets nobody be asked

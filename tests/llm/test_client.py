@@ -7,6 +7,7 @@ import gc
 import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 

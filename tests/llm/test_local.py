@@ -44,7 +44,7 @@ def engine_of(server: LocalServer) -> subprocess.Popen[bytes]:
 
 async def port_of(server: LocalServer) -> int:
     """The port of a running server."""
-    port = urlsplit((await server._http())._wire_url).port
+    port = urlsplit((await server._http())._shown_url).port
     assert port is not None
     return port
 

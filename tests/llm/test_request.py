@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.llm.support import make_request
 from trinity.canonical import digest
+from trinity.llm.transports.base import Template
 from trinity.types import Replicate
 
 
@@ -18,7 +19,6 @@ def test_hash_value_is_fixed() -> None:
     request = make_request(messages=({"role": "user", "content": "Wie groß? 🙂"},), extra_body={"cache_prompt": False})
     assert request.hash == "ff331b790b3f020e934f014c5dcf5991ee9c6ede60b7eb8593431831ade19a5d"
     assert request.call_id == "ff331b790b3f020e934f014c5dcf5991ee9c6ede60b7eb8593431831ade19a5d"[:16]
-    assert request.sampleless_hash() == "66ae87b0ec282c7ae4c426e9cfecd57bc93d6d240f5abfd04d2ced279e6afc3e"
 
 
 @pytest.mark.parametrize(
@@ -56,27 +56,21 @@ def test_key_order_does_not_change_the_hash() -> None:
     sample=st.none() | st.integers(0, 9),
 )
 def test_hashes_are_digests_of_the_json_form(content: str, extra: dict[str, Any], sample: int | None) -> None:
-    """What the ledger stores of a request is enough to check its hash, and leaving out `sample` gives the other."""
+    """What the ledger stores of a request is enough to check its hash, however the request was made."""
     request = make_request(
         messages=({"role": "user", "content": content},), extra_body=extra, sampling=extra, sample=sample
     )
     form = request.to_json()
     assert request.hash == digest(form)
-    del form["sample"]
-    assert request.sampleless_hash() == digest(form)
+    template = Template.of(request).request(request.messages, request.replicate)
+    assert (template if sample is None else template.with_sample(sample)).hash == request.hash
 
 
 def test_sample_number_alone_separates_equal_requests() -> None:
-    """The counting hash is the same for all samples of one request, their hashes are not."""
+    """What is around the number is the same for all samples of one request, their hashes are not."""
     first, second = make_request(sample=None).with_sample(0), make_request(sample=None).with_sample(1)
-    assert first.sampleless_hash() == second.sampleless_hash() == make_request(sample=None).sampleless_hash()
+    assert first.around_sample() == second.around_sample() == make_request(sample=None).around_sample()
     assert first.hash != second.hash
-
-
-def test_sampleless_hash_is_no_hash_of_a_request() -> None:
-    """A request without sample number and the counting hash are different things."""
-    request = make_request(sample=None)
-    assert request.sampleless_hash() != request.hash
 
 
 def test_seed_comes_from_the_first_four_bytes_and_fits_31_bits() -> None:

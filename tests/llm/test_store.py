@@ -87,6 +87,33 @@ async def test_a_look_up_never_suspends(tmp_path: Path) -> None:
         assert end.value.value == make_call()[0]
 
 
+async def test_look_ups_of_the_next_turn_see_what_others_stored(tmp_path: Path) -> None:
+    """Look-ups of one turn of the event loop share a transaction, those of the next turn begin anew."""
+    async with opened(tmp_path / "s.sqlite") as one, opened(tmp_path / "s.sqlite") as other:
+        for sample in range(5):
+            answer, request = make_call(sample=sample)
+            assert await one.get(answer.request_hash) is None
+            shared = [one._database.in_transaction]
+            await other.put(answer, request)
+            assert [*shared, one._database.in_transaction] == [True, False]
+            assert await one.get(answer.request_hash) == answer
+
+
+def test_one_event_loop_after_another(tmp_path: Path) -> None:
+    """A look-up that was its loop's last one holds nothing back from the next loop's."""
+    one, other = Store.open(tmp_path / "s.sqlite"), Store.open(tmp_path / "s.sqlite")
+    look = one.get(HASH)
+    loop = asyncio.new_event_loop()
+    loop.call_soon(loop.stop)
+    loop.call_soon(pytest.raises, StopIteration, look.send, None)
+    loop.run_forever()
+    loop.close()
+    asyncio.run(other.put(*make_call()))
+    assert asyncio.run(one.get(HASH)) == make_call()[0]
+    one.close()
+    other.close()
+
+
 async def test_claims_are_exclusive(tmp_path: Path) -> None:
     """While one store holds a request another waits: until there is an answer, or until it is released."""
     async with opened(tmp_path / "s.sqlite") as one, opened(tmp_path / "s.sqlite", buyer="them") as other:

@@ -11,7 +11,17 @@ from typing import Any, Protocol
 
 from trinity.context import Context
 from trinity.errors import CallError, EndpointError, EpisodeCapError, OfflineError, TrinityError
-from trinity.llm.budget import Budget, Cap, Charge, actual, failed_spend, fits_episode, worst_case, worst_spend, worst_usage
+from trinity.llm.budget import (
+    Budget,
+    Cap,
+    Charge,
+    actual,
+    failed_spend,
+    fits_episode,
+    worst_case,
+    worst_spend,
+    worst_usage,
+)
 from trinity.llm.limits import Limiter
 from trinity.llm.pool import Pool
 from trinity.llm.pricing import CountTokens, cost_usd, estimated_usage, gflop, rough_tokens
@@ -260,20 +270,20 @@ class Client:
         tokens = worst_usage(one.agent, one.request.messages)
         worst = worst_spend(one.agent, tokens)
         limiter = self._limiter(one.agent)
-        async with self._rules.budget.attempt(worst, one.phase, one.order) as charge:
-            async with limiter.turn(tokens.total_tokens):
-                try:
-                    self._health.check(one.agent)
-                    answered = await self._send(one, worst, charge)
-                except TransportError as error:
-                    if error.kind == "rate_limit":
-                        limiter.throttled(error.retry_after)
-                    raise
-                except EndpointError as error:
-                    self._health.stop(one.agent, error)
-                    charge.settle(NOTHING)
-                    raise
-                limiter.answered()
+        reserved = self._rules.budget.attempt(worst, one.phase, one.order)
+        async with reserved as charge, limiter.turn(tokens.total_tokens):
+            try:
+                self._health.check(one.agent)
+                answered = await self._send(one, worst, charge)
+            except TransportError as error:
+                if error.kind == "rate_limit":
+                    limiter.throttled(error.retry_after)
+                raise
+            except EndpointError as error:
+                self._health.stop(one.agent, error)
+                charge.settle(NOTHING)
+                raise
+            limiter.answered()
         return self._with_usage(one.request, answered)
 
     async def _send(self, one: _Try, worst: Spend, charge: Charge) -> Answered:
