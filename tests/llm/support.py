@@ -80,7 +80,9 @@ class Log:
         self.begun.append((request_hash, attempt, phase, reserve))
         return len(self.begun) - 1
 
-    def end_attempt(self, number: int, kind: str, status: int | None, detail: str, spend: Spend) -> None:
+    def end_attempt(
+        self, number: int, kind: str, status: int | None, detail: str, spend: Spend, request: Any = None
+    ) -> None:
         """Keep it."""
         self.spent.append(spend)
         if kind != "answered":

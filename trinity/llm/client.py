@@ -40,6 +40,9 @@ GRACE_S = 10.0
 FIRST_REQUESTS = 3
 """An agent whose first so many requests are all refused is set up wrongly."""
 
+SLICE_S = 0.005
+"""Most time that found answers take of one turn of the event loop."""
+
 NOTHING = Spend()
 
 
@@ -59,8 +62,16 @@ class CallLog(Protocol):
         """An attempt is about to be made that may cost `reserve`; its number."""
         ...
 
-    def end_attempt(self, number: int, kind: str, status: int | None, detail: str, spend: Spend) -> None:
-        """What became of it and what it cost."""
+    def end_attempt(
+        self,
+        number: int,
+        kind: str,
+        status: int | None,
+        detail: str,
+        spend: Spend,
+        request: Mapping[str, Any] | None = None,
+    ) -> None:
+        """What became of it and what it cost; with the `request` of one that failed, so that it can be explained."""
         ...
 
     def note_miss(self, request_hash: str, request: Mapping[str, Any]) -> None:
@@ -135,6 +146,7 @@ class Client:
         self._templates: dict[int, tuple[Agent, Template]] = {}
         self._flights: dict[str, asyncio.Task[Answer]] = {}
         self._recent: OrderedDict[str, Answer] = OrderedDict()
+        self._slices = _Slices()
         self._durable = _OncePerTick(ledger.flushed) if ledger and self._rules.budget.capped else None
 
     async def complete(self, agent: Agent, messages: Sequence[Message], context: Context) -> Completion:
@@ -152,6 +164,8 @@ class Client:
         if self._rules.episode.given:
             # Calls that start together are all weighed before any is answered, wherever the answers come from.
             await asyncio.sleep(0)
+        if self._slices.used_up():
+            await self._slices.wait()
         answer = self._recent.get(request.hash)
         if answer is not None:
             self._recent.move_to_end(request.hash)
@@ -180,8 +194,7 @@ class Client:
         template = self._template(agent)
         if agent.deterministic:
             return template.request(messages, None)
-        request = template.request(messages, context.replicate)
-        return request.with_sample(context.next_sample("".join(request.around_sample())))
+        return template.request(messages, context.replicate, context.next_sample)
 
     def _template(self, agent: Agent) -> Template:
         """What the agent's requests share; the agent is kept with it, so that its id stays its own."""
@@ -295,10 +308,10 @@ class Client:
         except TransportError as error:
             self._health.heard(one.agent, error)
             charge.settle(failed_spend(error.kind, error.status, error.refused, worst))
-            self._end(entry, error.kind, error.status, str(error), charge.spend)
+            self._end(entry, error.kind, error.status, str(error), charge.spend, one.request)
             raise
         except EndpointError as error:
-            self._end(entry, "not sent", None, str(error), NOTHING)
+            self._end(entry, "not sent", None, str(error), NOTHING, one.request)
             raise
         latency_s = time.perf_counter() - start
         charge.settle(worst if reply.usage is None else actual(one.agent, reply.usage))
@@ -322,9 +335,17 @@ class Client:
             await self._durable()
         return entry
 
-    def _end(self, entry: int, kind: str, status: int | None, detail: str, spend: Spend) -> None:
+    def _end(
+        self,
+        entry: int,
+        kind: str,
+        status: int | None,
+        detail: str,
+        spend: Spend,
+        failed: Request | None = None,
+    ) -> None:
         if self._ledger is not None:
-            self._ledger.end_attempt(entry, kind, status, detail, spend)
+            self._ledger.end_attempt(entry, kind, status, detail, spend, None if failed is None else failed.to_json())
 
     def _with_usage(self, request: Request, answered: Answered) -> Answered:
         """An answer whose usage is known, or counted and marked so."""
@@ -381,6 +402,31 @@ class _Try:
     seed: int
     phase: Phase
     order: int
+
+
+class _Slices:
+    """Lets other coroutines in: answers that are found need no waiting, so a thousand of them would block the loop."""
+
+    def __init__(self) -> None:
+        self._until = 0.0
+        self._renewed = False
+
+    def used_up(self) -> bool:
+        """Whether this turn of the event loop has had its time."""
+        return time.perf_counter() > self._until
+
+    async def wait(self) -> None:
+        """Wait for a turn with time left; who comes first in one is last in the next."""
+        while self.used_up():
+            if not self._renewed:
+                self._renewed = True
+                asyncio.get_running_loop().call_soon(self._renew)
+                await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+    def _renew(self) -> None:
+        self._renewed = False
+        self._until = time.perf_counter() + SLICE_S
 
 
 class _OncePerTick:

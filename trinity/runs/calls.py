@@ -305,7 +305,7 @@ def span(prefix: str) -> tuple[bytes, bytes]:
 
 @lru_cache(maxsize=RECENT_PARTS)
 def _message_part(role: str, content: str) -> tuple[bytes, bytes]:
-    return part(pack({"role": role, "content": content}))
+    return part(b'{"content":%b,"role":%b}' % (pack(content), pack(role)))  # canonical JSON, three times as fast
 
 
 def _encode(answer: Answer) -> Row:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
-from functools import partial
+from functools import lru_cache, partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar, get_args
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from trinity.errors import LedgerError
 from trinity.runs.calls import CALL_STATEMENTS, Answer, CallTable, RequestRows, answer_row, span
 from trinity.runs.records import COLUMNS
-from trinity.runs.sqlite import Checkpointer, Database, Row, Schema, from_text, open_database, pack, to_text, unpack
+from trinity.runs.sqlite import Database, Row, Schema, from_text, open_database, pack, to_text, unpack
 from trinity.types import UNGRADED, Item, Phase, Price, Record, Replicate, Role, Spend, Split, Usage
 
 SCHEMA = Schema(
@@ -54,15 +53,13 @@ SCHEMA = Schema(
 )
 
 FLUSH_ROWS = 128
-"""Rows that are collected in memory before they are written."""
+"""Rows that are collected in memory before they are written without a record."""
+
+MOST_ROWS = 8192
+"""Rows that may be collected while others are being written."""
 
 PAGE_ROWS = 256
 """Items that are read at a time."""
-
-LOOK_AGAIN_S = 0.002
-"""Seconds between looks at whether a checkpoint has ended."""
-
-_IS_USED = "SELECT 1 FROM requests JOIN call_use USING (id) WHERE hash = ?"
 
 # Phases are stored as numbers, so that the primary key gives the canonical order.
 _PHASES: tuple[Phase, ...] = get_args(Phase)
@@ -163,6 +160,18 @@ class _Pending:
     def __len__(self) -> int:
         return len(self.calls) + len(self.misses) + len(self.attempts) + len(self.decisions) + len(self.records)
 
+    def followed_by(self, later: _Pending) -> _Pending:
+        """These rows, then those of `later`."""
+        both = _Pending()
+        for rows in (self, later):
+            both.requests |= rows.requests
+            both.calls = {**rows.calls, **both.calls}  # the first note of a call stays
+            both.misses |= rows.misses
+            both.attempts |= rows.attempts
+            both.decisions += rows.decisions
+            both.records |= rows.records
+        return both
+
     def write(self, database: Database, calls: CallTable) -> None:
         """Write everything, within a transaction."""
         calls.write_requests(self.requests.values())
@@ -179,29 +188,35 @@ class _Pending:
         database.execute_many("INSERT OR REPLACE INTO records VALUES (?,?,?,?,?,?,?,?,?,?)", self.records.values())
 
 
+class _Flight(NamedTuple):
+    """Rows that are being written, and the end of that."""
+
+    rows: _Pending
+    end: Future[None]
+
+
 class Ledger:
     """`ledger.sqlite` of one run; with `manifest.json` it is all that a replay needs.
 
-    Calls, attempts and decisions are collected in memory and written with the next record, all in one transaction, so
-    a record never exists without what came before it. SIGKILL loses what is still in memory and nothing that was
-    committed; a loss of power may lose the last commits, whole ones.
+    What is added is collected in memory and written by a thread of its own, all that has come in one transaction, so a
+    record never exists without the calls and decisions before it, and the event loop never waits for the disk. SIGKILL
+    loses what is still in memory and nothing that was committed; a loss of power may lose the last commits, whole ones.
+    What could not be written stays collected, and whatever is called next raises why.
 
-    Belongs to one thread, which never waits for the disk while a run goes on: a checkpoint runs beside it, and what is
-    added in those milliseconds is written with what comes next.
+    Belongs to one thread, which reads on a connection of its own.
     """
 
-    def __init__(self, database: Database, checkpointer: Checkpointer | None) -> None:
-        """`Ledger.create` and `Ledger.open` are the ways to get one; without `checkpointer` it is read only."""
-        self._database = database
-        self._checkpointer = checkpointer
-        self._reader: Database | None = None
-        self._writing = checkpointer.writing if checkpointer else threading.Lock()
+    def __init__(self, reader: Database, writer: Database | None) -> None:
+        """`Ledger.create` and `Ledger.open` are the ways to get one; without `writer` it is read only."""
+        self._reader, self._writer = reader, writer
+        self._thread = ThreadPoolExecutor(1, "ledger")
         self._pending = _Pending()
+        self._flight: _Flight | None = None
         self._open_attempts: dict[int, Row] = {}
-        self._calls = CallTable(database)
-        self.path = database.path
+        self._calls = CallTable(reader)
+        self.path = reader.path
         self.uid = str(self.meta("uid"))
-        self._attempt_number = int((database.one("SELECT MAX(number) FROM attempts") or (0,))[0] or 0)
+        self._attempt_number = int((reader.one("SELECT MAX(number) FROM attempts") or (0,))[0] or 0)
 
     @classmethod
     def create(cls, path: Path) -> Self:
@@ -210,8 +225,7 @@ class Ledger:
         Raises:
             LedgerError: `path` exists or cannot be written.
         """
-        database = open_database(path, SCHEMA, "create")
-        return cls(database, Checkpointer.of(database, SCHEMA))
+        return cls._opened(path, open_database(path, SCHEMA, "create", any_thread=True))
 
     @classmethod
     def open(cls, path: Path, *, read_only: bool = False) -> Self:
@@ -220,8 +234,14 @@ class Ledger:
         Raises:
             LedgerError: it is missing, damaged or of another version.
         """
-        database = open_database(path, SCHEMA, "read" if read_only else "open")
-        return cls(database, None if read_only else Checkpointer.of(database, SCHEMA))
+        if read_only:
+            return cls(open_database(path, SCHEMA, "read", any_thread=True), None)
+        return cls._opened(path, open_database(path, SCHEMA, "open", any_thread=True))
+
+    @classmethod
+    def _opened(cls, path: Path, writer: Database) -> Self:
+        # Items of one ledger are copied into another's by that one's thread, so the reader is not bound to ours.
+        return cls(open_database(path, SCHEMA, "open", any_thread=True), writer)
 
     def __enter__(self) -> Self:
         return self
@@ -236,24 +256,13 @@ class Ledger:
             LedgerError: it could not be written; the file is closed all the same.
         """
         try:
-            self.flush()
+            if self._writer is not None:
+                self.flush()
         finally:
-            if self._reader is not None:
-                self._reader.close()
-            self._database.close()
-            if self._checkpointer is not None:
-                self._checkpointer.close()
-
-    def _stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Row]:
-        """Rows of a SELECT, on a connection of their own.
-
-        A connection whose SELECT is not at its end could not go on to write after a checkpoint.
-        """
-        if self._checkpointer is None:
-            return self._database.query(sql, parameters)
-        if self._reader is None:
-            self._reader = open_database(self.path, SCHEMA, "open")
-        return self._reader.query(sql, parameters)
+            self._thread.shutdown()
+            self._reader.close()
+            if self._writer is not None:
+                self._writer.close()
 
     @property
     def calls(self) -> CallTable:
@@ -270,9 +279,9 @@ class Ledger:
             LedgerError: it could not be written.
         """
         key = bytes.fromhex(answer.request_hash)
-        if key in self._pending.calls or self._database.one(_IS_USED, (key,)) is not None:
+        if key in self._pending.calls:
             return
-        cost = None if price is None else pack(asdict(price))
+        cost = None if price is None else _packed(price)
         self._pending.requests[key] = RequestRows.of(answer.request_hash, request)
         self._pending.calls[key] = answer_row(answer), (paid, cost, key)
         self._added()
@@ -290,14 +299,14 @@ class Ledger:
     def misses(self) -> Iterator[str]:
         """Hashes of the requests that were noted as missing, in the order in which they were."""
         self.flush()
-        for (found,) in self._stream("SELECT hash FROM misses JOIN requests USING (id) ORDER BY misses.id"):
+        for (found,) in self._reader.query("SELECT hash FROM misses JOIN requests USING (id) ORDER BY misses.id"):
             yield found.hex()
 
     def call_use(self, request_hash: str) -> CallUse | None:
         """How this run came by a call, or None when it did not use it."""
         self.flush()
         sql = "SELECT paid, price_json FROM requests JOIN call_use USING (id) WHERE hash = ?"
-        found = self._database.one(sql, (bytes.fromhex(request_hash),))
+        found = self._reader.one(sql, (bytes.fromhex(request_hash),))
         if found is None:
             return None
         paid, price = found
@@ -312,7 +321,7 @@ class Ledger:
         return Totals(paid_calls, reused_calls, paid, reused)
 
     def _total(self, *, paid: bool) -> tuple[int, Usage]:
-        found = self._database.one(
+        found = self._reader.one(
             """SELECT COUNT(*), SUM(input_tokens), SUM(output_tokens), SUM(reasoning_tokens), SUM(cached_tokens),
             MAX(usage_estimated) FROM call_use JOIN calls USING (id) WHERE paid = ?""",
             (paid,),
@@ -362,7 +371,7 @@ class Ledger:
         self.flush()
         sql = """SELECT request_hash, attempt, kind, status, detail FROM attempts
             WHERE kind IS NOT NULL AND kind != 'answered' AND request_hash BETWEEN ? AND ? ORDER BY number"""
-        for request_hash, attempt, kind, status, detail in self._stream(sql, span(prefix)):
+        for request_hash, attempt, kind, status, detail in self._reader.query(sql, span(prefix)):
             text = self._intact("a failed attempt", partial(unpack, detail))
             yield Attempt(request_hash.hex(), attempt, kind, status, text)
 
@@ -371,7 +380,7 @@ class Ledger:
         self.flush()
         sql = """SELECT phase, CASE WHEN COUNT(usd) = COUNT(*) THEN SUM(usd) END, SUM(weighted_tokens), SUM(calls)
             FROM attempts GROUP BY phase ORDER BY phase"""
-        return {_PHASES[phase]: Spend(*sums) for phase, *sums in self._database.query(sql)}
+        return {_PHASES[phase]: Spend(*sums) for phase, *sums in self._reader.query(sql)}
 
     def _note_request(self, request_hash: str, request: Mapping[str, Any]) -> None:
         key = bytes.fromhex(request_hash)
@@ -391,60 +400,82 @@ class Ledger:
         self._added()
 
     def flush(self) -> None:
-        """Write what is collected; waits for a checkpoint that runs.
+        """Write what is collected, and wait for it.
 
         Raises:
             LedgerError: it could not be written; it stays collected.
         """
+        self._land()
         if self._pending:
-            with self._transaction():
-                pass
+            self._launch()
+            self._land()
 
     async def flushed(self) -> None:
-        """As `flush`, but the event loop goes on while a checkpoint runs."""
-        while not self._write_if_free():  # noqa: ASYNC110 - what is waited for is a thread
-            await asyncio.sleep(LOOK_AGAIN_S)
+        """As `flush`, but the event loop goes on."""
+        wanted, written = self._pending, not self._pending
+        while not written or self._flight is not None:
+            if self._flight is None:
+                self._launch()
+            flight = self._flight
+            if flight is None:
+                return
+            written = written or flight.rows is wanted
+            await asyncio.wait([asyncio.wrap_future(flight.end)])
+            if self._flight is flight:
+                self._land()
+            elif error := flight.end.exception():
+                raise error
+            if written:
+                return
 
-    def _added(self) -> None:
-        if len(self._pending) >= FLUSH_ROWS:
-            self._write_if_free()
+    def _added(self, least: int = FLUSH_ROWS) -> None:
+        """Let what is collected be written if it is enough; wait only where the disk does not keep up."""
+        free = self._flight is None or self._flight.end.done()
+        if len(self._pending) >= (least if free else MOST_ROWS):
+            self._land()
+            self._launch()
 
-    def _write_if_free(self) -> bool:
-        """Write what is collected unless a checkpoint runs; False when one does."""
-        if not self._pending:
-            return True
-        if not self._writing.acquire(blocking=False):
-            return False
+    def _launch(self) -> None:
+        self._writable()
+        rows, self._pending = self._pending, _Pending()
+        self._flight = _Flight(rows, self._thread.submit(self._write, rows))
+
+    def _land(self) -> None:
+        """Wait for the write that runs; what it could not write is collected again."""
+        flight, self._flight = self._flight, None
+        if flight is None:
+            return
         try:
-            with self._written():
-                pass
-        finally:
-            self._writing.release()
-        self._look()
-        return True
+            flight.end.result()
+        except BaseException:
+            self._pending = flight.rows.followed_by(self._pending)
+            raise
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """A transaction that begins with everything collected; waits for a checkpoint that runs."""
-        with self._writing, self._written():
-            yield
-        self._look()
+    def _write(self, rows: _Pending) -> None:
+        writer = self._writable()
+        with writer.transaction():
+            rows.write(writer, CallTable(writer))
 
-    @contextmanager
-    def _written(self) -> Iterator[None]:
-        with self._database.transaction():
-            self._pending.write(self._database, self._calls)
-            yield
-        self._pending = _Pending()
+    def _write_now(self, act: Callable[[Database], _T]) -> _T:
+        """Write what is collected, then what `act` writes, in one transaction, and wait for it."""
 
-    def _look(self) -> None:
-        if self._checkpointer is not None:
-            self._checkpointer.look()
+        def write() -> _T:
+            writer = self._writable()
+            with writer.transaction():
+                return act(writer)
+
+        self.flush()
+        return self._thread.submit(write).result()
+
+    def _writable(self) -> Database:
+        if self._writer is None:
+            raise LedgerError(f"{self.path} was opened to be read only")
+        return self._writer
 
     def decision(self, key: DecisionKey) -> DecisionRow | None:
         """The choice made at `key`, or None."""
         self.flush()
-        found = self._database.one(
+        found = self._reader.one(
             """SELECT * FROM decisions WHERE policy = ? AND task = ? AND item_id = ? AND phase = ? AND replicate = ?
             AND turn = ?""",
             _decision_place(key),
@@ -454,31 +485,28 @@ class Ledger:
     def decisions(self) -> Iterator[DecisionRow]:
         """All choices by key, streamed."""
         self.flush()
-        return map(self._decision, self._stream("SELECT * FROM decisions ORDER BY 1, 2, 3, 4, 5, 6"))
+        return map(self._decision, self._reader.query("SELECT * FROM decisions ORDER BY 1, 2, 3, 4, 5, 6"))
 
     def _decision(self, found: Row) -> DecisionRow:
         return self._intact(f"the decision at {found[:6]!a}", lambda: _decision_from(found))
 
     def add_record(self, record: Record) -> None:
-        """Commit a record with all that was collected before it; a second of the same key replaces the first.
+        """Let a record be written with all that was collected before it; a second of its key replaces the first.
 
         Raises:
-            LedgerError: it could not be written; nothing of it was.
+            LedgerError: something could not be written.
         """
         place = _record_place(RecordKey.of(record))
         self._pending.records[place] = (*place, record.status, pack(_values(record)))
-        try:
-            self._write_if_free()
-        except LedgerError:
-            del self._pending.records[place]
-            raise
+        self._added(1)
 
     def record(self, key: RecordKey) -> Record | None:
         """The record of `key`, or None."""
         place = _record_place(key)
-        if place in self._pending.records:
-            return self._record(self._pending.records[place][-1:])
-        found = self._database.one(
+        for rows in (self._pending, *([self._flight.rows] if self._flight else [])):
+            if place in rows.records:
+                return self._record(rows.records[place][-1:])
+        found = self._reader.one(
             """SELECT content FROM records WHERE method = ? AND variant = ? AND task = ? AND split = ?
             AND item_id = ? AND phase = ? AND replicate = ? AND seed = ?""",
             place,
@@ -493,7 +521,7 @@ class Ledger:
         Only those of a method, variant or split where one is given.
         """
         self.flush()
-        rows = self._stream(
+        rows = self._reader.query(
             """SELECT content FROM records
             WHERE (?1 IS NULL OR method = ?1) AND (?2 IS NULL OR variant = ?2) AND (?3 IS NULL OR split = ?3)
             ORDER BY method, variant, task, split, item_id, phase, replicate, seed""",
@@ -510,16 +538,14 @@ class Ledger:
         Raises:
             LedgerError: it could not be written.
         """
-        with self._transaction():
-            return sum(
-                self._database.execute("DELETE FROM records WHERE status = ?", (status,)) for status in sorted(UNGRADED)
-            )
+        sql = "DELETE FROM records WHERE status = ?"
+        return self._write_now(lambda writer: sum(writer.execute(sql, (status,)) for status in sorted(UNGRADED)))
 
     def count_ungraded(self) -> int:
         """Records that were never graded."""
         self.flush()
         return sum(
-            int((self._database.one("SELECT COUNT(*) FROM records WHERE status = ?", (status,)) or (0,))[0])
+            int((self._reader.one("SELECT COUNT(*) FROM records WHERE status = ?", (status,)) or (0,))[0])
             for status in sorted(UNGRADED)
         )
 
@@ -530,18 +556,21 @@ class Ledger:
             LedgerError: an item differs from the one stored under its id (none of `items` is stored then), or it
                 could not be written.
         """
-        with self._transaction():
-            for item in items:
-                self._add_item(split, item)
 
-    def _add_item(self, split: Split, item: Item) -> None:
+        def add(writer: Database) -> None:
+            for item in items:
+                self._add_item(writer, split, item)
+
+        self._write_now(add)
+
+    def _add_item(self, writer: Database, split: Split, item: Item) -> None:
         content = pack({field.name: getattr(item, field.name) for field in fields(Item)})
         place = (to_text(item.task), split)
         item_id = to_text(item.item_id)
         sql = "SELECT content FROM items WHERE task = ? AND split = ? AND item_id = ?"
-        found = self._database.one(sql, (*place, item_id))
+        found = writer.one(sql, (*place, item_id))
         if found is None:
-            self._database.execute(
+            writer.execute(
                 """INSERT INTO items SELECT ?1, ?2, COALESCE(MAX(place), -1) + 1, ?3, ?4 FROM items
                 WHERE task = ?1 AND split = ?2""",
                 (*place, item_id, content),
@@ -557,7 +586,7 @@ class Ledger:
         sql = "SELECT place, content FROM items WHERE task = ? AND split = ? AND place > ? ORDER BY place LIMIT ?"
         last = -1
         # In pages, for a whole phase is played while its items are read.
-        while page := list(self._database.query(sql, (to_text(task), split, last, PAGE_ROWS))):
+        while page := list(self._reader.query(sql, (to_text(task), split, last, PAGE_ROWS))):
             for _, content in page:
                 yield self._intact(f"an item of task {task!a}", partial(_item_from, content))
             last = page[-1][0]
@@ -570,13 +599,12 @@ class Ledger:
             ValueError: `payload` holds NaN or infinity.
         """
         values = (trainer, index, pack(payload))
-        with self._transaction():
-            self._database.execute("INSERT OR REPLACE INTO generations VALUES (?,?,?)", values)
+        self._write_now(lambda writer: writer.execute("INSERT OR REPLACE INTO generations VALUES (?,?,?)", values))
 
     def generations(self, trainer: str) -> Iterator[tuple[int, dict[str, Any]]]:
         """Index and payload of a trainer's generations, by index."""
         sql = "SELECT number, payload FROM generations WHERE trainer = ? ORDER BY number"
-        for index, payload in self._stream(sql, (trainer,)):
+        for index, payload in self._reader.query(sql, (trainer,)):
             yield index, self._intact(f"generation {index} of {trainer}", partial(unpack, payload))
 
     def set_meta(self, key: str, value: Any) -> None:
@@ -587,12 +615,11 @@ class Ledger:
             ValueError: `value` holds NaN or infinity.
         """
         values = (key, pack(value))
-        with self._transaction():
-            self._database.execute("INSERT OR REPLACE INTO meta VALUES (?,?)", values)
+        self._write_now(lambda writer: writer.execute("INSERT OR REPLACE INTO meta VALUES (?,?)", values))
 
     def meta(self, key: str) -> Any:
         """The JSON value stored under `key`, or None."""
-        found = self._database.one("SELECT value FROM meta WHERE key = ?", (key,))
+        found = self._reader.one("SELECT value FROM meta WHERE key = ?", (key,))
         return None if found is None else self._intact(f"the entry {key!a}", lambda: unpack(found[0]))
 
     def _intact(self, what: str, build: Callable[[], _T]) -> _T:
@@ -607,6 +634,12 @@ class Ledger:
             cause = f"{type(error).__name__}: {error}".encode("ascii", "backslashreplace").decode()
             message = f"{what} in {self.path} is damaged ({cause}); restore a copy of the file"
             raise LedgerError(message) from error
+
+
+@lru_cache
+def _packed(price: Price) -> bytes:
+    """A price as JSON; a run knows few and notes them with every call."""
+    return pack(asdict(price))
 
 
 def _item_from(content: bytes) -> Item:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
 from trinity.canonical import canonical_json
@@ -20,12 +19,6 @@ Mode = Literal["create", "open", "open_or_create", "read"]
 
 BUSY_TIMEOUT_S = 30.0
 CACHE_MIB = 8
-LOG_BYTES = 4 << 20
-"""A log of this size is worth a checkpoint: what SQLite itself takes for one."""
-
-READERS_MS = 100
-"""How long a checkpoint waits for those who read the log."""
-
 _BUSY_PAUSE_S = 0.01
 
 _HINTS = {
@@ -173,60 +166,6 @@ def open_database(
             path.unlink(missing_ok=True)
         raise
     return database
-
-
-class Checkpointer:
-    """Empties a file's log in threads of their own, so that its writer never waits for the disk.
-
-    With `synchronous=NORMAL` a commit waits for the disk in two cases: when it makes a checkpoint, and when it is the
-    first one in a log that a checkpoint has emptied. Both happen here: the log is emptied and gets its first commit
-    while `writing` is held, which the writer takes around its own transactions.
-    """
-
-    def __init__(self, database: Database) -> None:
-        """`database` is a connection of its own that any thread may use."""
-        self.writing = threading.Lock()
-        self._database = database
-        self._log = database.path.with_name(database.path.name + "-wal")
-        self._limit = LOG_BYTES
-        self._thread: threading.Thread | None = None
-        database.one(f"PRAGMA busy_timeout={READERS_MS:d}")
-
-    @classmethod
-    def of(cls, database: Database, schema: Schema) -> Self:
-        """The checkpointer of an open file, whose own connection makes no checkpoints from now on."""
-        database.one("PRAGMA wal_autocheckpoint=0")
-        return cls(open_database(database.path, schema, "open", cache_mib=1, any_thread=True))
-
-    def look(self) -> None:
-        """Begin a checkpoint if the log is long; the writer calls this after each commit."""
-        if self._thread is not None and self._thread.is_alive():
-            return
-        if self._size() >= self._limit:
-            self._thread = threading.Thread(target=self._work, name="checkpoint", daemon=True)
-            self._thread.start()
-
-    def close(self) -> None:
-        """Wait for a checkpoint that runs and close the connection; a second call does nothing."""
-        if self._thread is not None:
-            self._thread.join()
-        self._database.close()
-
-    def _size(self) -> int:
-        try:
-            return self._log.stat().st_size
-        except OSError:
-            return 0
-
-    def _work(self) -> None:
-        # A checkpoint that fails loses nothing: the log stays, and the writer meets the same disk.
-        with self.writing, contextlib.suppress(LedgerError):
-            emptied = self._database.one("PRAGMA wal_checkpoint(TRUNCATE)") == (0, 0, 0)
-            version = self._database.one("PRAGMA user_version") or (0,)
-            if emptied:  # else the writer still reads at an older state, from which it could not go on to write
-                self._database.execute(f"PRAGMA user_version={version[0]:d}")
-        # Readers of a log keep it from being emptied; it is tried again when twice as much has come.
-        self._limit = max(LOG_BYTES, 2 * self._size())
 
 
 def _claim(path: Path) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from json.encoder import encode_basestring as _quoted
 from typing import Any, Literal, Protocol
 
 from trinity.canonical import canonical_json, sha256
@@ -70,16 +71,7 @@ class Request:
 
     def with_sample(self, sample: int) -> Request:
         """The same request as the `sample`-th of its episode."""
-        return Request(  # a tenth of the time of `dataclasses.replace`
-            self.endpoint_id,
-            self.model,
-            self.messages,
-            self.sampling,
-            self.extra_body,
-            self.replicate,
-            sample,
-            _halves=self._halves,
-        )
+        return replace(self, sample=sample)
 
     @property
     def seed(self) -> int:
@@ -117,19 +109,27 @@ class Template:
         """As `Request.around_sample`."""
         before, model, after = self._parts
         place = "null" if replicate is None else f'["{replicate[0]}",{replicate[1]}]'
-        return f'{before}{canonical_json(messages)}{model},"replicate":{place}', after
+        # As `canonical_json` would write them, in a third of its time.
+        listed = ",".join(
+            [f'{{"content":{_quoted(one["content"])},"role":{_quoted(one["role"])}}}' for one in messages]
+        )
+        return f'{before}[{listed}]{model},"replicate":{place}', after
 
-    def request(self, messages: Iterable[Message], replicate: Replicate | None) -> Request:
-        """A request, with messages of its own, so that a caller may go on changing its list."""
+    def request(
+        self,
+        messages: Iterable[Message],
+        replicate: Replicate | None,
+        number: Callable[[str], int] | None = None,
+    ) -> Request:
+        """A request, with messages of its own, so that a caller may go on changing its list.
+
+        `number` gives the sample number of what equal requests have in common; None leaves it out.
+        """
         own = tuple([Message(role=message["role"], content=message["content"]) for message in messages])
+        halves = self.halves(own, replicate)
+        sample = None if number is None else number("".join(halves))
         return Request(
-            self.endpoint_id,
-            self.model,
-            own,
-            self.sampling,
-            self.extra_body,
-            replicate,
-            _halves=self.halves(own, replicate),
+            self.endpoint_id, self.model, own, self.sampling, self.extra_body, replicate, sample, _halves=halves
         )
 
 
