@@ -36,6 +36,7 @@ CALL_ID_DIGITS = 16
 PART_BYTES = 16
 """A part's key is so many bytes of its SHA-256; that of the whole request shows if two parts ever met in one key."""
 
+RECENT_SETTINGS = 256
 RECENT_PARTS = 1024
 """Messages whose keys are kept in memory: system prompts and questions come again with every call."""
 
@@ -119,7 +120,7 @@ class RequestRows(NamedTuple):
     @classmethod
     def of(cls, request_hash: str, request: Mapping[str, Any]) -> RequestRows:
         """The rows of a request in its JSON form, a dict with `messages`, `replicate`, `sample` and settings."""
-        settings = part(pack({key: value for key, value in request.items() if key not in _APART}))
+        settings = _settings_part(request)
         messages = [_message_part(message["role"], message["content"]) for message in request["messages"]]
         parts = [settings, *messages]
         phase, index = request.get("replicate") or (None, None)
@@ -301,6 +302,22 @@ def span(prefix: str) -> tuple[bytes, bytes]:
         return bytes.fromhex(prefix.ljust(64, "0")), bytes.fromhex(prefix.ljust(64, "f"))
     except ValueError:
         raise LedgerError(f"{prefix!a} is no call id: those are hex digits") from None
+
+
+_settings: dict[tuple[Any, ...], tuple[Mapping[str, Any], tuple[bytes, bytes]]] = {}
+"""Settings of recent requests by the identity of their values, which are kept with them so that none is taken anew."""
+
+
+def _settings_part(request: Mapping[str, Any]) -> tuple[bytes, bytes]:
+    """The part that all requests of an agent share: made once, for it is asked for with every call."""
+    settings = {key: value for key, value in request.items() if key not in _APART}
+    place = tuple([id(value) for value in settings.values()])
+    known = _settings.get(place)
+    if known is None or known[0].keys() != settings.keys():
+        if len(_settings) >= RECENT_SETTINGS:
+            _settings.clear()
+        known = _settings[place] = settings, part(pack(settings))
+    return known[1]
 
 
 @lru_cache(maxsize=RECENT_PARTS)

@@ -40,8 +40,8 @@ class Request:
             "endpoint_id": self.endpoint_id,
             "model": self.model,
             "messages": list(self.messages),
-            "sampling": dict(self.sampling),
-            "extra_body": dict(self.extra_body),
+            "sampling": self.sampling,
+            "extra_body": self.extra_body,
             "replicate": None if self.replicate is None else list(self.replicate),
             "sample": self.sample,
         }
