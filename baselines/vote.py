@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from importlib import resources
 from typing import Any
@@ -36,6 +36,11 @@ class Vote:
     samples: Mapping[str, int]
     replicates: int | None
     name: str = "vote"
+    selector: Agent = field(init=False)
+
+    def __post_init__(self) -> None:
+        """The one who selects is the same agent without its worker's style."""
+        object.__setattr__(self, "selector", replace(self.agent, style=""))
 
     @property
     def variant(self) -> str:
@@ -77,7 +82,7 @@ class Vote:
         )
         *earlier, last = opening
         ask: Message = {"role": last["role"], "content": f"{last['content']}{listed}\n\n{_selector()}"}
-        verdict = await client.complete(replace(self.agent, style=""), [*earlier, ask], context)
+        verdict = await client.complete(self.selector, [*earlier, ask], context)
         return completions[order[read_pick(verdict.text, len(order))]]
 
 

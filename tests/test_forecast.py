@@ -20,7 +20,7 @@ from trinity.errors import ConfigError
 from trinity.forecast import Forecast, Ground, dearest, episode
 from trinity.llm.budget import worst_case
 from trinity.pipeline import contest
-from trinity.plan import confirm, foresee, plan_table, total, unpriced, worst_usd
+from trinity.plan import confirm, foresee, plan_table, total, worst_usd
 from trinity.trainers.sep_cma_es import SepCMAES
 from trinity.trainers.train import Training
 from trinity.trainers.trained import TrainedCoordinator
@@ -96,8 +96,6 @@ def test_an_unknown_price_makes_usd_unknown() -> None:
     spend = episode(mixed, task.open(next(iter(task.items("test")))))
     assert (spend.usd, spend.calls) == (None, 1)
     assert spend.weighted_tokens > 0
-    assert unpriced(mixed) == "no price of cat is known"
-    assert unpriced(PRICED) == ""
     assert dearest([Spend(1.0, 5, 1), Spend(None, 3, 2)]) == Spend(None, 5, 2)
 
 
@@ -107,16 +105,24 @@ def test_a_method_that_offers_no_forecast_is_named_unknown() -> None:
     assert total(forecasts) == Forecast(2, Spend(3.0, 10, 2))
     assert worst_usd(forecasts, None) is None
     assert worst_usd(forecasts, 7.0) == 7.0
-    cells = [list(column.cells) for column in plan_table(forecasts, "plan").columns]
+    cells = [[str(cell) for cell in column.cells] for column in plan_table(forecasts, "plan").columns]
     assert [column[1] for column in cells] == ["theirs", *["unknown"] * 4]
 
 
 def test_a_dear_run_wants_to_be_confirmed() -> None:
-    """Above the limit the line says the amount and both ways on; at it the run starts."""
-    with pytest.raises(
-        ConfigError, match=r"up to 12.35 USD, more than budget.confirm_usd=10; .* yes=true, or set budget.run"
-    ):
-        confirm(12.345678, 10)
-    confirm(10.0, 10)
-    confirm(None, 10)
-    assert worst_usd({"one": Forecast(1, Spend(20.0, 1, 1))}, 5.0) == 5.0
+    """Above the limit the line says the amount and both ways on; at it the run starts, as under a cap of its own."""
+    dear = {"one": Forecast(1, Spend(12.345678, 1, 1))}
+    with pytest.raises(ConfigError, match=r"may cost 12.35 USD, and budget.confirm_usd=10; .* yes=true, or set budget"):
+        confirm(dear, PRICED, None, 10)
+    confirm(dear, PRICED, 5.0, 10)
+    confirm({"one": Forecast(1, Spend(10.0, 1, 1))}, PRICED, None, 10)
+
+
+def test_an_unknown_cost_wants_to_be_confirmed() -> None:
+    """A missing price or forecast is not taken for zero: the line names it."""
+    unpriced = {"one": Forecast(1, Spend(None, 1, 1))}
+    with pytest.raises(ConfigError, match=r"is not known \(no price: cat\)"):
+        confirm(unpriced, [*PRICED[:2], replace(PRICED[2], price=None)], None, 10)
+    with pytest.raises(ConfigError, match=r"is not known \(no forecast: theirs\)"):
+        confirm({"theirs": None}, PRICED, None, 10)
+    confirm({"theirs": None}, PRICED, 5.0, 10)

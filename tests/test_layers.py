@@ -22,6 +22,7 @@ LAYERS = (
         "trinity.canonical",
         "trinity.context",
         "trinity.naming",
+        "trinity.secrets",
     ),
     (
         "trinity.config",

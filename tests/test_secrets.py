@@ -40,6 +40,7 @@ SMALL = (
     "eval.replicates=1",
     "retry.longest_backoff_s=0.01",
 )
+URL_QUERY = ("+pool.endpoints.main.query={api-version: 5}", "+pool.endpoints.main.query_env={code: URL_CODE}")
 OTHER_HEADER = "+pool.endpoints.main.header_env={api-key: AZURE_OPENAI_KEY}"
 
 
@@ -55,9 +56,9 @@ class Echo(ThreadingHTTPServer):
         self.lock = threading.Lock()
 
     def url(self, *, user: bool = True) -> str:
-        """Its base URL with everything secret in it."""
+        """Its base URL, with a user if that is wanted."""
         who = f"{USER}:{quote(PASSWORD, safe='')}@" if user else ""
-        return f"http://{who}127.0.0.1:{self.server_port}/v1?api-version=5&code={quote(QUERY, safe='')}"
+        return f"http://{who}127.0.0.1:{self.server_port}/v1"
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A client that hangs up is none of ours."""
@@ -154,8 +155,8 @@ def leaks(folder: Path, *outputs: subprocess.CompletedProcess[str]) -> list[str]
 
 def run(folder: Path, server: Echo, *words: str, user: bool = True) -> subprocess.CompletedProcess[str]:
     """One small run at an endpoint whose URL comes from the environment."""
-    environment = {**KEYS, "OPENAI_BASE_URL": server.url(user=user), "OPENAI_MODEL": "m"}
-    return command("trinity.run", *SMALL, *words, cwd=folder, **environment)
+    environment = {**KEYS, "URL_CODE": QUERY, "OPENAI_BASE_URL": server.url(user=user), "OPENAI_MODEL": "m"}
+    return command("trinity.run", *SMALL, *URL_QUERY, *words, cwd=folder, **environment)
 
 
 def test_the_search_finds_what_it_should(tmp_path: Path) -> None:
@@ -222,6 +223,17 @@ def test_a_key_on_the_command_line(tmp_path: Path, words: tuple[str, ...], line:
         done = run(tmp_path, server, *typed, "debug=true")
     assert done.returncode == 2, done.stderr
     assert line in done.stderr
+    assert server.received == []
+    assert leaks(tmp_path, done) == []
+
+
+def test_a_query_in_a_url_is_refused(tmp_path: Path) -> None:
+    """It may hold a key, so the line, and with debug a traceback, say where it belongs and do not repeat it."""
+    with echo("ok") as server:
+        url = f"{server.url()}?code={quote(QUERY, safe='')}"
+        done = run(tmp_path, server, f"pool.endpoints.main.base_url='{url}'", "debug=true")
+    assert done.returncode == 2, done.stderr
+    assert "base_url has a query" in done.stderr
     assert server.received == []
     assert leaks(tmp_path, done) == []
 

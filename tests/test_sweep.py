@@ -111,16 +111,26 @@ class TestNames:
     @pytest.mark.parametrize(
         "word",
         [
-            *("resume=x", "debug=true", "concurrency=3", "yes=true", "plan=true", "budget.run.usd=3", "budget=none"),
+            *(
+                "resume=x",
+                "debug=true",
+                "concurrency=3",
+                "yes=true",
+                "plan=true",
+                "budget.run.usd=3",
+                "budget.phases.val.calls=1",
+            ),
             *("store.path=x", "store.mode=offline", "weights.cache=x", "hydra.verbose=true", "hydra/launcher=joblib"),
-            *("+pool.limits.main.rpm=3", "retry.attempts=2", "~budget"),
+            *("+pool.limits.main.rpm=3", "retry.attempts=2", "store.mode=refresh"),
         ],
     )
     def test_what_shapes_no_result_names_no_job(self, word: str) -> None:
         """A job taken up with another budget, store or launcher is the same job."""
         assert files.job_name(["seed=1", word]) == files.job_name(["seed=1"])
 
-    @pytest.mark.parametrize("word", ["seed=2", "pool=x", "budgets=3", "+storey=1", "data.seed=1", "seed=1,"])
+    @pytest.mark.parametrize(
+        "word", ["seed=2", "pool=x", "budget.episode.calls=3", "budget=none", "+storey=1", "data.seed=1", "seed=1,"]
+    )
     def test_every_other_word_names_one(self, word: str) -> None:
         """Keys that only begin alike are other keys."""
         assert files.job_name(["seed=1", word]) != files.job_name(["seed=1"])

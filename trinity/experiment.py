@@ -39,7 +39,7 @@ from trinity.llm.pool import Pool
 from trinity.llm.pricing import bpe_tokens
 from trinity.llm.store import OwnFirst, Store
 from trinity.pipeline import contest, publish, summarise
-from trinity.plan import confirm, foresee, plan_table, unpriced, worst_usd
+from trinity.plan import confirm, foresee, plan_table
 from trinity.progress import ConsoleProgress
 from trinity.resume import alone_in, changes_since, saved_run
 from trinity.runs.ledger import Ledger
@@ -137,11 +137,9 @@ class _Run:
             table = plan_table(foresee(contenders, ground), f"{self.config.name}, pool {pool.name} ({pool.kind})")
             _console().print(table)
             return False
-        if pool.kind == "live" and not self.resumed and any(agent.price for agent in pool.agents):
-            if unpriced(pool.agents):
-                self.progress.say(f"{unpriced(pool.agents)}: what this run may cost in USD is not known")
-            elif caps.confirm_usd is not None and not self.config.yes:
-                confirm(worst_usd(foresee(contenders, ground), caps.run.usd), caps.confirm_usd)
+        priced = any(agent.price for agent in pool.agents)
+        if pool.kind == "live" and priced and not (self.resumed or self.config.yes) and caps.confirm_usd is not None:
+            confirm(foresee(contenders, ground), pool.agents, caps.run.usd, caps.confirm_usd)
         return True
 
     async def _prepare(self, pool: Pool) -> None:

@@ -87,14 +87,20 @@ def spent(records: Iterator[Record]) -> dict[str, dict[str, int]]:
 EFFORT = ("episodes", "logical_calls", "weighted_tokens", "encoder_tokens")
 
 
-def _bill(totals: Totals, ledger: Ledger) -> dict[str, int]:
-    """Calls and weighted tokens that this run bought, that earlier runs had bought, and that episodes were billed."""
+def _bill(totals: Totals, ledger: Ledger) -> dict[str, int | float | None]:
+    """Calls and weighted tokens that this run bought, that earlier runs had bought, and that episodes were billed.
+
+    `attempts` and `spent_*` are the budget's view: failed attempts count at what they may have cost.
+    """
     logical_calls = logical_tokens = 0
     for record in ledger.records():
         if record.method != "oracle":
             logical_calls += record.n_calls
             logical_tokens += record.weighted_tokens
     return {
+        "attempts": totals.spent.calls,
+        "spent_usd": totals.spent.usd,
+        "spent_weighted_tokens": totals.spent.weighted_tokens,
         "paid_calls": totals.paid_calls,
         "paid_weighted_tokens": totals.paid.weighted_tokens,
         "reused_calls": totals.reused_calls,

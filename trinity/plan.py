@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from rich.table import Table
+from rich.text import Text
 
 from trinity.arena import Contender
 from trinity.errors import ConfigError
@@ -29,11 +30,11 @@ def total(forecasts: Forecasts) -> Forecast:
 
 def plan_table(forecasts: Forecasts, title: str) -> Table:
     """A row per method: episodes, and calls, weighted tokens and USD at the worst."""
-    table = Table(title=title, title_justify="left", caption_justify="left")
+    table = Table(title=Text(title), title_justify="left", caption_justify="left")
     for name in ("method", "episodes", "calls at most", "weighted tokens at most", "USD at most"):
         table.add_column(name, justify="left" if name == "method" else "right")
     for name, forecast in forecasts.items():
-        table.add_row(name, *_cells(forecast))
+        table.add_row(Text(name), *_cells(forecast))
     table.add_section()
     table.add_row("together", *_cells(total(forecasts)))
     table.caption = (
@@ -59,20 +60,28 @@ def worst_usd(forecasts: Forecasts, cap: float | None) -> float | None:
     return min(foreseen, cap)
 
 
-def unpriced(agents: Sequence[Agent]) -> str:
-    """A clause that names the agents without a price; empty where there are none."""
-    without = [agent.name for agent in agents if agent.price is None]
-    return f"no price of {', '.join(without)} is known" if without else ""
-
-
-def confirm(worst: float | None, most: float) -> None:
-    """Let a live run start only if its worst case, where it is known, is within `most` USD.
+def confirm(forecasts: Forecasts, agents: Sequence[Agent], cap: float | None, most: float) -> None:
+    """Let a live run start only if its worst case is known to be within `most` USD; `cap` is the run's own.
 
     Raises:
-        ConfigError: says what it may cost and how to start it.
+        ConfigError: says what it may cost, or why that is not known, and how to start it.
     """
-    if worst is not None and worst > most:
-        raise ConfigError(
-            f"this run may cost up to {worst:.2f} USD, more than budget.confirm_usd={most:g}; "
-            "look at it with plan=true, then start it with yes=true, or set budget.run.usd"
-        )
+    worst = worst_usd(forecasts, cap)
+    if worst is not None and worst <= most:
+        return
+    what = f"what this run may cost is not known ({_why(forecasts, agents)})"
+    if worst is not None:
+        what = f"this run may cost {worst:.2f} USD"
+    raise ConfigError(
+        f"{what}, and budget.confirm_usd={most:g}; "
+        "look at it with plan=true, then start it with yes=true, or set budget.run.usd"
+    )
+
+
+def _why(forecasts: Forecasts, agents: Sequence[Agent]) -> str:
+    """Why the worst case is not known."""
+    blind = [name for name, forecast in forecasts.items() if forecast is None]
+    unpriced = [agent.name for agent in agents if agent.price is None]
+    if blind:
+        return f"no forecast: {', '.join(blind)}"
+    return f"no price: {', '.join(unpriced)}" if unpriced else "an agent's output has no bound"

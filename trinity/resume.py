@@ -9,18 +9,10 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from trinity.config import RESUMABLE, within
 from trinity.errors import ConfigError, LedgerError
 from trinity.runs.ledger import Ledger
 from trinity.runs.manifest import read_manifest, redact_url
-
-CHANGEABLE = (
-    *("budget.run", "budget.phases", "budget.confirm_usd", "concurrency", "pool.limits", "retry", "store"),
-    *("debug", "yes"),
-)
-"""Keys, whole branches included, that a resumed run may set anew: budgets, limits, and what touches no result.
-
-An episode's own cap shapes its result, so it stays.
-"""
 
 
 def saved_run(cfg: DictConfig, overrides: list[str]) -> tuple[Path, DictConfig, list[str]]:
@@ -35,18 +27,15 @@ def saved_run(cfg: DictConfig, overrides: list[str]) -> tuple[Path, DictConfig, 
     if manifest["finished"] and not _ungraded(folder):
         raise LedgerError(f"{folder}: this run is finished; look at its report.md or replay it")
     saved = OmegaConf.create(manifest["recipe"])
-    named = {word.split("=")[0].lstrip("+~"): word for word in overrides if not word.startswith("resume=")}
-    if not all(map(_changeable, named)):
+    saved.plan = cfg.plan
+    named = {word.split("=")[0].lstrip("+~"): word for word in overrides if not word.startswith(("resume=", "plan="))}
+    if not all(within(key, RESUMABLE) for key in named):
         _refuse_difference(saved, cfg, named.keys())
-    changed = [key for key in named if _changeable(key)]
-    whole = [branch for branch in CHANGEABLE if any(branch.startswith(f"{key}.") for key in named)]
+    changed = [key for key in named if within(key, RESUMABLE)]
+    whole = [branch for branch in RESUMABLE if any(branch.startswith(f"{key}.") for key in named)]
     for key in [*whole, *changed]:
         OmegaConf.update(saved, key, OmegaConf.select(cfg, key), merge=False, force_add=True)
     return folder, saved, [word for key, word in named.items() if key in changed or whole]
-
-
-def _changeable(key: str) -> bool:
-    return any(key == branch or key.startswith(f"{branch}.") for branch in CHANGEABLE)
 
 
 @contextmanager
@@ -58,16 +47,11 @@ def alone_in(folder: Path) -> Iterator[None]:
     """
     from filelock import FileLock, Timeout
 
-    lock = FileLock(folder / "lock", timeout=0)
     try:
-        lock.acquire()
+        with FileLock(folder / "lock", timeout=0):
+            yield
     except Timeout:
         raise LedgerError(f"{folder}: another process works in this run; wait for it or stop it") from None
-    try:
-        yield
-    finally:
-        lock.release()
-        (folder / "lock").unlink(missing_ok=True)
 
 
 def changes_since(manifest: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
@@ -98,11 +82,11 @@ def _refuse_difference(saved: DictConfig, cfg: DictConfig, named: Iterable[str])
     before, now = (_flat(OmegaConf.to_container(config, resolve=True)) for config in (saved, cfg))
     keys = before.keys() | now.keys()
     for key in [*sorted(keys & set(named)), *sorted(keys)]:
-        if key not in ("resume", "plan") and not _changeable(key) and before.get(key) != now.get(key):
+        if key not in ("resume", "plan") and not within(key, RESUMABLE) and before.get(key) != now.get(key):
             was, wanted = (redact_url(str(flat.get(key))) for flat in (before, now))
             raise ConfigError(
                 f"resume={cfg.resume}: {key} was {was} and cannot become {wanted}; "
-                f"a resumed run may change {', '.join(CHANGEABLE)} only; start a new run instead"
+                f"a resumed run may change {', '.join(RESUMABLE)} only; start a new run instead"
             )
 
 

@@ -108,6 +108,7 @@ def accuracy_cost_png(summary: Mapping[str, Any]) -> bytes | None:
             _draw_dot(axes, dot)
         _set_limits(axes, dots)
         figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # labels are in no layout: a second one would find the same and take as long
         oracle = _draw_oracle(axes, summary)
         _label(axes, dots, oracle)
         return _png(figure)
@@ -166,11 +167,12 @@ def _set_limits(axes: Axes, dots: Sequence[_Dot]) -> None:
 
 def _set_log(axes: Axes, ratio: float) -> None:
     """A logarithmic cost axis with plain numbers, more of them where it is short."""
-    from matplotlib.ticker import FuncFormatter, LogLocator
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0) if ratio < LOG_FROM**2 else (1.0,)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda cost, _: number(cost)))
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _draw_oracle(axes: Axes, summary: Mapping[str, Any]) -> list[Box]:

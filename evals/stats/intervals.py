@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -51,7 +52,10 @@ def bootstrap_interval(
 
 
 def wilson(successes: float, n: int, level: float = 0.95) -> Interval | None:
-    """Wilson's score interval of a proportion (Wilson 1927); None for n = 0.
+    """Wilson's score interval of a proportion (Wilson 1927, Journal of the American Statistical Association 22, 209).
+
+    The proportions p whose distance to the one seen is at most z standard errors sqrt(p (1 - p) / n): the roots of a
+    quadratic equation. None for n = 0.
 
     `successes` may be a sum of partial scores in [0, 1]: their variance is at most that of 0/1 scores of the same
     mean, so the interval errs on the wide side.
@@ -64,10 +68,13 @@ def wilson(successes: float, n: int, level: float = 0.95) -> Interval | None:
         raise ValueError(f"{successes} successes of {n}: expected a number between 0 and {n}")
     if n == 0:
         return None
-    from statsmodels.stats.proportion import proportion_confint
+    from scipy.special import ndtri
 
-    low, high = proportion_confint(successes, n, alpha=1 - level, method="wilson")
-    return Interval(float(low), float(high))
+    z, share = -float(ndtri((1 - level) / 2)), successes / n
+    scale = 1 + z**2 / n
+    centre = (share + z**2 / (2 * n)) / scale
+    half = z * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2)) / scale
+    return Interval(max(0.0, centre - half), min(1.0, centre + half))
 
 
 def accuracy_interval(

@@ -15,7 +15,7 @@ def minimum_detectable_difference(
 ) -> float | None:
     """Smallest true mean difference that a two-sided paired t-test on `n` items finds with probability `power`.
 
-    Solved with the noncentral t distribution (statsmodels' TTestPower); for large n it is
+    Solved with the noncentral t distribution (Cohen 1988, Statistical Power Analysis, chapter 2); for large n it is
     (z_{1 - alpha/2} + z_power) x sd / sqrt(n), that is 2.80 sd / sqrt(n) at the defaults.
 
     Give one of:
@@ -36,10 +36,29 @@ def minimum_detectable_difference(
         raise ValueError(f"alpha is {alpha} and power {power}, expected 0 < alpha < power < 1")
     if n < 2 or spread == 0:  # noqa: PLR2004  (two items are the fewest that have a spread)
         return None
-    from statsmodels.stats.power import TTestPower
+    return _noncentrality(n - 1, power, alpha) / math.sqrt(n) * spread
 
-    effect = TTestPower().solve_power(effect_size=None, nobs=n, alpha=alpha, power=power, alternative="two-sided")
-    return float(effect) * spread
+
+def _noncentrality(df: int, power: float, alpha: float) -> float:
+    """Mean over standard error at which a two-sided t-test with `df` degrees of freedom has that power, by bisection.
+
+    The power grows with it from alpha to 1, so that there is one root; it is found to the last bit.
+    """
+    from scipy.special import nctdtr, stdtrit
+
+    edge = -stdtrit(df, alpha / 2)
+
+    def too_small(mean: float) -> bool:
+        lower = float(nctdtr(df, mean, -edge))
+        # It may be NaN where it is below 1e-13, the probability that a normal variable is below -7.5 and less.
+        return float(nctdtr(df, mean, edge)) - (0.0 if math.isnan(lower) else lower) > 1 - power
+
+    low, high = 0.0, 1.0
+    while too_small(high):
+        low, high = high, 2 * high
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if too_small(middle) else (low, middle)
+    return high
 
 
 def _spread(sd: float | None, discordance: float | None) -> float:

@@ -118,7 +118,7 @@ class Server:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Note the request and take the next step."""
-        self.bodies.append(await request.json())
+        self.bodies.append(await request.json() if request.can_read_body else {})
         self.headers.append(request.headers.copy())
         self.paths.append(request.path_qs)
         step = self.steps.pop(0) if len(self.steps) > 1 else self.steps[0]
@@ -130,7 +130,7 @@ async def running_server() -> AsyncIterator[Server]:
     """A server on a free port of 127.0.0.1; `url` is its base URL."""
     server = Server()
     app = web.Application()
-    app.router.add_post("/{tail:.*}", server.handle)
+    app.router.add_route("*", "/{tail:.*}", server.handle)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:

@@ -20,12 +20,12 @@ from omegaconf import OmegaConf
 
 from tests.llm.support import answer, completion, make_context, make_request, messages, running_server
 from trinity.errors import CallError, ConfigError
-from trinity.llm.calculator import calculate, evaluate, written
 from trinity.llm.client import Client
 from trinity.llm.limits import Limit
 from trinity.llm.pool import build_pool
 from trinity.llm.store import MemoryStore
 from trinity.llm.transports.base import Reply, TransportError
+from trinity.llm.transports.calculator import calculate, evaluate, written
 from trinity.llm.transports.function import FunctionTransport
 from trinity.types import Message, Price, Usage
 
@@ -164,6 +164,23 @@ def test_a_wrong_function_is_one_line(function: str, line: str) -> None:
     assert line in str(caught.value)
 
 
+def test_a_wrong_time_limit_is_one_line() -> None:
+    """As for the other transports."""
+    with pytest.raises(ConfigError, match="timeout_s is -1; it must be a number of seconds above 0"):
+        FunctionTransport(shout, timeout_s=-1)
+
+
+async def test_a_functions_error_shows_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function may ask a provider with a key of its own, whose error texts repeat it."""
+    monkeypatch.setenv("SOME_KEY", "sk-canary-4711")
+
+    def broken(_: Sequence[Message]) -> str:
+        raise ValueError("wrong key sk-canary-4711")
+
+    with pytest.raises(TransportError, match=r"ValueError: wrong key \*\*\*$"):
+        await send(broken)
+
+
 def test_settings_name_the_function() -> None:
     """The manifest says what answered."""
     told = FunctionTransport(f"{HERE}.shout", timeout_s=5).settings()
@@ -175,7 +192,7 @@ async def test_a_calculator_beside_two_live_models() -> None:
     async with running_server() as server:
         server.steps = [answer(completion("Answer: 400") | {"usage": {"prompt_tokens": 9, "completion_tokens": 3}})]
         http = {"_target_": "trinity.llm.transports.openai_http.OpenAIHTTP", "base_url": server.url}
-        function = "trinity.llm.calculator.calculate"
+        function = "trinity.llm.transports.calculator.calculate"
         tool = {"_target_": "trinity.llm.transports.function.FunctionTransport", "function": function}
         free = {"input_usd": 0, "output_usd": 0, "source": "a program on this machine"}
         agents: list[dict[str, Any]] = [
@@ -246,6 +263,8 @@ async def test_a_failing_function_is_an_error_of_its_episode() -> None:
         ("(1/3 + 1/6) × 1,200", "(1/3 + 1/6) * 1200 = 600\nAnswer: 600"),
         ("2^10 − 24.", "2**10 - 24 = 1000\nAnswer: 1000"),
         ("First 1 + 2, then 3 * 4 + 1", "3 * 4 + 1 = 13\nAnswer: 13"),
+        ("What? .5 + 1.", ".5 + 1 = 1.5\nAnswer: 1.5"),
+        ("Is it 5 + 3 (no) ... 2 *", "5 + 3 = 8\nAnswer: 8"),
         ("0.1 + 0.2", "0.1 + 0.2 = 0.3\nAnswer: 0.3"),
         ("Three apples and 4 pears", "I see no arithmetic here."),
         ("9**9**9", "I cannot work this out."),
@@ -257,6 +276,32 @@ async def test_a_failing_function_is_an_error_of_its_episode() -> None:
 def test_the_calculator_answers_arithmetic_and_nothing_else(question: str, said: str) -> None:
     """What it cannot work out it says without a number, which a grader might take for its answer."""
     assert calculate(messages(question)) == said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-",
+        "(",
+        ")",
+        ".",
+        " ",
+        "1",
+        "1 ",
+        "1- ",
+        "- -x",
+        "a-",
+        ". x",
+        "1,000",
+        "(1+",
+        "9**",
+        "*.5",
+        "1" + " " * 99 + "x",
+    ],
+)
+def test_long_hostile_text_is_read_in_one_go(text: str) -> None:
+    """100 kB of what looks like arithmetic and is none: in time that grows with its square this would not end."""
+    assert calculate(messages(text * (100_000 // len(text)))).startswith("I ")
 
 
 def _joined(parts: tuple[str, str, str]) -> str:

@@ -500,12 +500,26 @@ class TestRequests:
         assert server.paths == []
 
 
+@pytest.mark.usefixtures("key")
+@pytest.mark.parametrize("status", [302, 307])
+@pytest.mark.parametrize("model", [CLAUDE, GEMINI, OLLAMA, DEEPSEEK, ROUTER, VLLM, "openai/gpt-4o", "azure/gpt-4o"])
+async def test_no_redirect_is_followed(server: Server, model: str, status: int) -> None:
+    """Another host gets neither key nor question: what is sent there in headers of its own would go along."""
+    async with running_server() as other:
+        other.steps = [answer({}, 500)]
+        step = answer({}, status, {"Location": f"{other.url}/chat/completions"})
+        error = await failure(server, model, step, {"options": {"api_version": "5"}} if "azure" in model else None)
+        assert (other.paths, len(server.paths)) == ([], 1)
+    assert error.kind == "fatal"
+    assert str(error).endswith("it is a redirect; set api_base to where it leads")
+
+
 class TestSettings:
     """What a config says, and what is refused in one."""
 
     def test_endpoint_ids_hold_no_secret(self) -> None:
-        """The base URL without user info and query, or nothing but the engine."""
-        transport = LiteLLM(api_base=f"https://me:{CANARY}@Host.example/v1/?key={CANARY}", api_key_env="SOME_KEY")
+        """The base URL without user info, or nothing but the engine."""
+        transport = LiteLLM(api_base=f"https://me:{CANARY}@Host.example/v1/", api_key_env="SOME_KEY")
         assert transport.endpoint_id == "litellm:https://host.example/v1"
         assert CANARY not in repr(transport.settings())
         assert transport.settings()["engine_version"]
@@ -518,7 +532,9 @@ class TestSettings:
             ({"api_key_env": CANARY}, "api_key_env must be the name of an environment variable"),
             ({"options": {"aws_secret_access_key": CANARY}}, "options: aws_secret_access_key is a secret"),
             ({"options": {"api_base": "http://h"}}, "options: api_base has a setting of its own"),
-            ({"api_base": CANARY}, "base_url must look like"),
+            ({"api_base": CANARY}, "api_base must look like"),
+            ({"api_base": f"http://h?key={CANARY}"}, "api_base has a query, .* write it under options"),
+            ({"api_key_env": "canary4711"}, "api_key_env must be .* in capitals"),
         ],
     )
     def test_secrets_in_a_config_are_refused_unshown(self, settings: dict[str, Any], line: str) -> None:
@@ -526,6 +542,12 @@ class TestSettings:
         with pytest.raises(ConfigError, match=line) as caught:
             LiteLLM(**settings)
         assert CANARY not in str(caught.value)
+
+    @pytest.mark.parametrize("name", ["connect_timeout_s", "read_timeout_s", "total_timeout_s"])
+    def test_a_time_limit_is_a_number_of_seconds(self, name: str) -> None:
+        """As in `OpenAIHTTP`: what is none is named before anything is asked."""
+        with pytest.raises(ConfigError, match=f"{name} is 'none'; it must be a number of seconds above 0"):
+            LiteLLM(**{name: "none"})
 
     async def test_the_key_is_read_at_the_first_call(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A transport can be built without a key; asking without one says which variable to set."""

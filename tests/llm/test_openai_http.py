@@ -98,21 +98,26 @@ async def test_seed_and_key_can_be_left_out(server: Server) -> None:
     assert "Authorization" not in server.headers[0]
 
 
-async def test_user_info_and_query_go_on_the_wire_only(server: Server) -> None:
-    """A URL with user info and query works, and its stable form holds neither."""
-    server.steps = [answer(completion("3"))]
-    url = server.url.replace("http://", "http://me:s%20ecret@") + "?api-version=5"
-    transport = OpenAIHTTP(url)
-    await transport.send(make_request(), 0)
+async def test_user_info_and_query_go_on_the_wire(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query stands in the config and its secret part in the environment; the name of the endpoint holds neither."""
+    monkeypatch.setenv("URL_CODE", f" {CANARY}/+1\n")
+    server.steps = [answer({"error": {"message": f"no {CANARY}/+1, no {CANARY}%2F%2B1"}}, 401)]
+    query: dict[str, Any] = {"api-version": "2024-10-21", "v": 5}
+    url = server.url.replace("http://", "http://me:s%20ecret@")
+    transport = OpenAIHTTP(url, query=query, query_env={"code": "URL_CODE"})
+    with pytest.raises(TransportError, match=r"no \*\*\*, no \*\*\*; check the key .* variable URL_CODE$"):
+        await transport.send(make_request(), 0)
     await transport.close()
-    assert server.paths == ["/v1/chat/completions?api-version=5"]
+    assert server.paths == [f"/v1/chat/completions?api-version=2024-10-21&v=5&code={CANARY}/%2B1"]
     assert server.headers[0]["Authorization"] == "Basic bWU6cyBlY3JldA=="
-    assert transport.endpoint_id == transport.settings()["url"] == server.url
+    told = transport.settings()
+    assert transport.endpoint_id == told["url"] == server.url
+    assert (told["query"], told["query_env"]) == ({"api-version": "2024-10-21", "v": "5"}, {"code": "URL_CODE"})
 
 
 def test_the_endpoint_is_named_by_its_url_or_as_configured() -> None:
     """The name is part of the request hash, so it holds no secret and is the same on every machine."""
-    url = "https://me:secret@Host:8443/v1/?key=secret"
+    url = "https://me:secret@Host:8443/v1/"
     assert OpenAIHTTP(url).endpoint_id == "https://host:8443/v1"
     assert OpenAIHTTP(url, endpoint_id="mine").endpoint_id == "mine"
 
@@ -165,6 +170,9 @@ async def test_secret_headers_come_from_the_environment(server: Server, monkeypa
         ({"api_key_env": CANARY}, "api_key_env must be the name of an environment variable"),
         ({"header_env": {"api-key": CANARY}}, "header_env: api-key must be the name"),
         ({"header_env": {"api-key": "0123abcd"}}, "header_env: api-key must be the name"),
+        ({"query_env": {"code": CANARY}}, "query_env: code must be the name"),
+        ({"query": {"access_token": CANARY}}, "query: access_token is a secret .* use query_env"),
+        ({"query": {"a": "1"}, "query_env": {"a": "B"}}, "set one parameter twice"),
         ({"api_key_env": "A", "header_env": {"authorization": "B"}}, "set one header twice"),
         ({"headers": {"X-A": "1"}, "header_env": {"x-a": "B"}}, "set one header twice"),
         ({"headers": {"X A": "1"}}, "a header's name holds letters"),
@@ -561,8 +569,8 @@ async def test_canary_key_is_found_nowhere(
         answer({"error": {"message": echo}}, 400),
         answer({"error": {"message": f"Incorrect API key provided: {CANARY}"}}, 401),
     ]
-    url = server.url.replace("http://", f"http://me:{CANARY}-url@") + f"?key={CANARY}-query"
-    pool = make_pool(OpenAIHTTP(url, api_key_env="SOME_KEY"))
+    url = server.url.replace("http://", f"http://me:{CANARY}-url@")
+    pool = make_pool(OpenAIHTTP(url, api_key_env="SOME_KEY", query_env={"code": "SOME_KEY"}))
     store, ledger = Store.open(tmp_path / "store.sqlite"), Ledger.create(tmp_path / "ledger.sqlite")
     client = Client(pool, store, ledger, sleep=Sleeps())
     answered = await client.complete(make_agent(), QUESTION, make_context())

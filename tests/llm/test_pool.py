@@ -302,7 +302,7 @@ async def test_scripted_example_runs() -> None:
 
 def test_http_example_is_filled_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pool of `conf/pool/openai_http.yaml` takes URL and model from variables and shows no secret."""
-    monkeypatch.setenv("OPENAI_BASE_URL", "https://user:canary-7311@host.example/v1?key=canary-7312")
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://user:canary-7311@host.example/v1")
     monkeypatch.setenv("OPENAI_MODEL", "some-model")
     pool = instantiate(OmegaConf.load(CONF / "openai_http.yaml"))
     assert [agent.model for agent in pool.agents] == ["some-model"] * 2

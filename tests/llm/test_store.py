@@ -340,7 +340,7 @@ async def test_offline_writes_nothing(tmp_path: Path) -> None:
         with pytest.raises(OfflineError):
             await shared.put(*other)
         await shared.release(other[0].request_hash)
-        assert os.listdir(tmp_path) == ["s.sqlite"]  # noqa: PTH208 - so short a look may block
+    assert [file.name for file in tmp_path.iterdir()] == ["s.sqlite"]
     assert hashlib.sha256(path.read_bytes()).hexdigest() == before
 
 
@@ -502,3 +502,18 @@ def test_an_owner_is_not_looked_at_again_and_again(
     one.take(HASH)
     assert all(other.is_held(HASH) for _ in range(100))
     assert len(looks) < 100
+
+
+async def test_an_offline_reader_beside_a_writer_sees_a_whole_store(tmp_path: Path) -> None:
+    """What others buy and move about meanwhile neither looks like damage nor is hidden."""
+    path = tmp_path / "s.sqlite"
+    async with opened(path) as first:
+        await first.put(*make_call())
+    async with opened(path, "offline") as reader, opened(path, buyer="them") as writer:
+        assert await reader.get(HASH) == make_call()[0]
+        bought = [make_call(sample=number, text="x" * 500) for number in range(1, 2000)]
+        await asyncio.gather(*(writer.put(*call) for call in bought))
+        await asyncio.sleep(0)
+        assert [await reader.get(answer.request_hash) for answer, _ in bought[::100]] == [
+            one for one, _ in bought[::100]
+        ]

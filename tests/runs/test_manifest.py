@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -22,6 +24,7 @@ from trinity.runs.manifest import (
     redact_url,
     write_manifest,
 )
+from trinity.secrets import NAME
 
 CANARY = "sk-canary-0123456789"
 
@@ -78,7 +81,7 @@ def test_changes_and_wall_time_add_up(tmp_path: Path) -> None:
     assert found["wall_time_s"] == 3.5
 
 
-@pytest.mark.parametrize("name", ["MY_API_KEY", "hf_token", "SECRET_THING", "DB_PASSWORD"])
+@pytest.mark.parametrize("name", ["MY_API_KEY", "hf_token", "SECRET_THING", "DB_PASSWORD", "DB_CREDENTIAL", "MY_AUTH"])
 def test_secrets_of_the_environment_are_redacted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """A value of a variable named like a secret is in no manifest: not as value, part, key, number or note."""
     monkeypatch.setenv(name, CANARY)
@@ -106,9 +109,34 @@ def test_a_secret_that_contains_another_is_redacted_whole(tmp_path: Path, monkey
     assert read_manifest(tmp_path / "m.json")["config"] == {"k": "***"}
 
 
+def test_a_secret_is_redacted_however_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Percent-encoded, in JSON, in base64, alone or within a longer text: a manifest holds no form of it."""
+    secret = 'sk-canary/+ "0123'
+    monkeypatch.setenv("A_KEY", f"{secret}\n")
+    basic = b64encode(f"me:{secret}".encode()).decode()
+    texts = [quote(secret), quote(secret, safe=""), quote_plus(secret), json.dumps(secret), f"Basic {basic}"]
+    write_manifest(tmp_path / "m.json", build_manifest(facts(config={"k": texts})))
+    found = read_manifest(tmp_path / "m.json")["config"]["k"]
+    assert found[:4] == ["***", "***", "***", '"***"']
+    assert found[4].startswith("Basic bWU6***")
+
+
+def test_what_a_run_calls_its_parts_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent whose name is also the value of a variable like MODEL_AUTH can be replayed: its name is left alone."""
+    names = {"name": "step_by_step", "endpoint": "main-endpoint", "model": "qwen/qwen3-32b"}
+    manifest = build_manifest(facts(config={"method": {"best_single": {}}, "k": CANARY}))
+    manifest |= {"pool": "trinity-pool", "agents": [names]}
+    for number, value in enumerate([*names.values(), "trinity-pool", "best_single", CANARY]):
+        monkeypatch.setenv(f"AUTH_{number}", value)
+    write_manifest(tmp_path / "m.json", manifest)
+    found = read_manifest(tmp_path / "m.json")
+    assert (found["pool"], found["agents"]) == ("trinity-pool", [names])
+    assert found["config"] == {"method": {"best_single": {}}, "k": "***"}
+
+
 def test_short_values_are_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A variable such as TOKENIZERS_PARALLELISM=false does not blank every false."""
-    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
+    """A variable such as USE_AUTH=false does not blank every false."""
+    monkeypatch.setenv("USE_AUTH", "false")
     write_manifest(tmp_path / "m.json", build_manifest(facts(config={"k": "false"})))
     assert read_manifest(tmp_path / "m.json")["config"] == {"k": "false"}
 
@@ -120,6 +148,18 @@ def test_secret_that_cannot_be_redacted_is_not_written(tmp_path: Path, monkeypat
         write_manifest(tmp_path / "m.json", build_manifest(facts(config={"k": ["aaaa", "bbbb"]})))
     assert "aaaa" not in str(caught.value)
     assert not (tmp_path / "m.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [
+        *(("AUTHORIZATION", True), ("X-Auth-Request", True), ("PGPASSWORD", True), ("DB_PASS", True)),
+        *(("SESSION_COOKIE", True), ("GIT_AUTHOR_NAME", False), ("TOKENIZERS_PARALLELISM", False), ("PATH", False)),
+    ],
+)
+def test_a_name_tells_a_secret(name: str, *, secret: bool) -> None:
+    """Names of variables, headers and parameters are judged by one pattern."""
+    assert bool(NAME.search(name)) is secret
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,9 @@ from trinity.types import Agent, Completion, Message, Phase, Price, Spend
 RECENT_CALLS = 4096
 """Answers kept in memory: candidates of one generation ask the same within minutes."""
 
+RECENT_AGENTS = 256
+"""Agents whose fixed parts are kept; a method may make agents as it goes."""
+
 GRACE_S = 10.0
 """Seconds that an interrupted run waits for answers on the wire."""
 
@@ -85,8 +88,8 @@ class CallLog(Protocol):
 
 @dataclass(slots=True)
 class CallCounts:
-    """Calls so far: asked for by episodes; bought; found, bought by an earlier run; shared with an equal one of this
-    run; failed after retries."""  # noqa: D205, D209 - one sentence
+    """Calls so far: asked for by episodes; bought; found in the store; shared with an equal one of this run; failed
+    after retries."""  # noqa: D205, D209 - one sentence
 
     logical: int = 0
     paid: int = 0
@@ -147,6 +150,8 @@ class Client:
         self._flights: dict[str, asyncio.Task[Answer]] = {}
         self._recent: OrderedDict[str, Answer] = OrderedDict()
         self._slices = _Slices()
+        self._on_wire: set[str] = set()
+        self._closing = False
         self._durable = _OncePerTick(ledger.flushed) if ledger and self._rules.budget.capped else None
 
     async def complete(self, agent: Agent, messages: Sequence[Message], context: Context) -> Completion:
@@ -178,16 +183,22 @@ class Client:
         return completion
 
     async def close(self, grace_s: float = GRACE_S) -> None:
-        """Give calls in flight `grace_s` seconds, so that what was paid is kept; then cancel them and close the pool.
+        """Give calls on the wire `grace_s` seconds, so that what was paid is kept, cancel the others, close the pool.
 
-        When a run ends well none is in flight; when it is interrupted nobody waits out retries.
+        When a run ends well none is in flight; when it is interrupted nothing more is sent, and nobody waits out
+        retries.
         """
-        flights = list(self._flights.values())
-        if flights:
-            _, late = await asyncio.wait(flights, timeout=grace_s)
+        self._closing = True
+        flights = dict(self._flights)
+        sent = [flight for request_hash, flight in flights.items() if request_hash in self._on_wire]
+        for flight in flights.values():
+            if flight not in sent:
+                flight.cancel()
+        if sent:
+            _, late = await asyncio.wait(sent, timeout=grace_s)
             for flight in late:
                 flight.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+        await asyncio.gather(*flights.values(), return_exceptions=True)
         await self.pool.close()
 
     def _request(self, agent: Agent, messages: Sequence[Message], context: Context) -> Request:
@@ -200,6 +211,8 @@ class Client:
         """What the agent's requests share; the agent is kept with it, so that its id stays its own."""
         known = self._templates.get(id(agent))
         if known is None:
+            if len(self._templates) >= RECENT_AGENTS:
+                self._templates.clear()
             endpoint_id = self.pool.transport(agent).endpoint_id
             known = agent, Template(endpoint_id, agent.model, agent.sampling, agent.extra_body)
             self._templates[id(agent)] = known
@@ -297,12 +310,15 @@ class Client:
                 charge.settle(NOTHING)
                 raise
             limiter.answered()
-        return self._with_usage(one.request, answered)
+        return await self._with_usage(one.request, answered)
 
     async def _send(self, one: _Try, worst: Spend, charge: Charge) -> Answered:
         """Ask; whatever comes is entered and settled."""
+        if self._closing:
+            raise EndpointError(f"agent {one.agent.name}: the run is ending, nothing more is asked")
         entry = await self._begin(one, worst)
         start = time.perf_counter()
+        self._on_wire.add(one.request.hash)
         try:
             reply = await self.pool.transport(one.agent).send(one.request, one.seed)
         except TransportError as error:
@@ -313,6 +329,8 @@ class Client:
         except EndpointError as error:
             self._end(entry, "not sent", None, str(error), NOTHING, one.request)
             raise
+        finally:
+            self._on_wire.discard(one.request.hash)
         latency_s = time.perf_counter() - start
         charge.settle(worst if reply.usage is None else actual(one.agent, reply.usage))
         self._end(entry, "empty" if is_empty(reply) else "answered", None, "", charge.spend)
@@ -347,12 +365,13 @@ class Client:
         if self._ledger is not None:
             self._ledger.end_attempt(entry, kind, status, detail, spend, None if failed is None else failed.to_json())
 
-    def _with_usage(self, request: Request, answered: Answered) -> Answered:
-        """An answer whose usage is known, or counted and marked so."""
+    async def _with_usage(self, request: Request, answered: Answered) -> Answered:
+        """An answer whose usage is known, or counted (a tokenizer may have to be loaded) and marked so."""
         reply = answered.reply
         if reply.usage is not None:
             return answered
-        usage = estimated_usage(request.messages, reply.text, reply.reasoning, self._count_tokens)
+        texts = (request.messages, reply.text, reply.reasoning)
+        usage = await asyncio.to_thread(estimated_usage, *texts, self._count_tokens)
         return replace(answered, reply=replace(reply, usage=usage))
 
     def _answer(self, request: Request, answered: Answered) -> Answer:
@@ -369,6 +388,7 @@ class Client:
         )
 
     def _use(self, agent: Agent, request: Request, answer: Answer) -> None:
+        self._health.known(agent)
         if self._ledger is not None:
             paid = answer.buyer == self._buyer
             self._ledger.note_call(answer, request.to_json(), paid=paid, price=agent.price)
@@ -409,24 +429,29 @@ class _Slices:
 
     def __init__(self) -> None:
         self._until = 0.0
-        self._renewed = False
+        self._turning = self._over = False
 
     def used_up(self) -> bool:
-        """Whether this turn of the event loop has had its time."""
-        return time.perf_counter() > self._until
+        """Whether found answers have had their time in this turn of the event loop."""
+        now = time.perf_counter()
+        if self._turning:
+            return now > self._until
+        self._turning, self._until = True, now + SLICE_S
+        asyncio.get_running_loop().call_soon(self._end_turn)
+        return False
 
     async def wait(self) -> None:
         """Wait for a turn with time left; who comes first in one is last in the next."""
-        while self.used_up():
-            if not self._renewed:
-                self._renewed = True
-                asyncio.get_running_loop().call_soon(self._renew)
+        while True:
+            if not self._over:
+                self._over = True
                 await asyncio.sleep(0)
             await asyncio.sleep(0)
+            if not self.used_up():
+                return
 
-    def _renew(self) -> None:
-        self._renewed = False
-        self._until = time.perf_counter() + SLICE_S
+    def _end_turn(self) -> None:
+        self._turning = self._over = False
 
 
 class _OncePerTick:
@@ -472,6 +497,10 @@ class _Health:
     def answered(self, agent: Agent) -> None:
         """A request of the agent ended well."""
         self._reached.add(agent.endpoint)
+        self._settled.add(agent.name)
+
+    def known(self, agent: Agent) -> None:
+        """A request of the agent was answered, now or in an earlier run: it is not set up wrongly."""
         self._settled.add(agent.name)
 
     def failure(self, agent: Agent, error: TransportError) -> TrinityError:

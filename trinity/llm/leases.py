@@ -39,7 +39,7 @@ class LeaseTable:
         self._seen: dict[str, float] = {}
 
     def take(self, request_hash: str) -> bool:
-        """Hold the lease of a request, unless a living owner holds it; True when it is ours now."""
+        """Hold the lease of a request, unless another living owner holds it; True when it is ours now."""
         if self.is_held(request_hash):
             return False
         values = (bytes.fromhex(request_hash), self._owner, self._clock() + LEASE_S)
@@ -47,10 +47,10 @@ class LeaseTable:
         return True
 
     def is_held(self, request_hash: str) -> bool:
-        """Whether a living owner, this one included, holds the lease of a request."""
+        """Whether another living owner holds the lease of a request; its own owner knows what it holds."""
         sql = "SELECT owner, expires FROM leases WHERE request_hash = ?"
         found: Row | None = self._database.one(sql, (bytes.fromhex(request_hash),))
-        return found is not None and found[1] > self._clock() and (found[0] == self._owner or self._lives(found[0]))
+        return found is not None and found[1] > self._clock() and found[0] != self._owner and self._lives(found[0])
 
     def end(self, request_hash: str) -> None:
         """Give up our lease of a request, if we hold it."""

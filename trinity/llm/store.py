@@ -86,6 +86,7 @@ class Store:
         if mode != "offline":
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch(mode=0o600)  # it holds what restricted tasks ask and are answered
             except OSError as error:
                 where = f"cannot create the store's folder {path.parent}"
                 raise LedgerError(f"{where}: {error.strerror or error}") from error
@@ -145,7 +146,7 @@ class Store:
         """End the claim without an answer; without a claim nothing happens.
 
         Raises:
-            LedgerError: it could not be written; the claim ends by itself in a minute.
+            LedgerError: it could not be written; the claim then ends with this process.
         """
         self._ours.discard(request_hash)
         if self._writer is not None:
@@ -157,11 +158,13 @@ class Store:
 
     def close(self) -> None:
         """Finish what is queued, give up all claims and close the file; a second call does nothing."""
-        self._end_reading()
-        self._database.close()
-        if self._writer is not None:
-            self._writer.post(self._written_leases.end_all)
-            self._writer.close()
+        try:
+            self._end_reading()
+            self._database.close()
+        finally:
+            if self._writer is not None:
+                self._writer.post(self._written_leases.end_all)
+                self._writer.close()
 
     def _begin_reading(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let all look-ups of one turn of the event loop share a transaction: its locks cost as much as the reading."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar, get_args
@@ -80,12 +80,13 @@ class CallUse(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """Distinct calls of a run and their tokens, by who bought them."""
+    """Distinct calls of a run and their tokens, by who bought them; what all attempts cost, failed ones included."""
 
     paid_calls: int
     reused_calls: int
     paid: Usage
     reused: Usage
+    spent: Spend = Spend()
 
 
 class Attempt(NamedTuple):
@@ -318,7 +319,8 @@ class Ledger:
         self.flush()
         paid_calls, paid = self._total(paid=True)
         reused_calls, reused = self._total(paid=False)
-        return Totals(paid_calls, reused_calls, paid, reused)
+        spent = reduce(Spend.plus, self.spent().values(), Spend())
+        return Totals(paid_calls, reused_calls, paid, reused, spent)
 
     def _total(self, *, paid: bool) -> tuple[int, Usage]:
         found = self._reader.one(
@@ -590,6 +592,11 @@ class Ledger:
             for _, content in page:
                 yield self._intact(f"an item of task {task!a}", partial(_item_from, content))
             last = page[-1][0]
+
+    def count_items(self, task: str, split: Split) -> int:
+        """How many items a task's split has."""
+        sql = "SELECT COUNT(*) FROM items WHERE task = ? AND split = ?"
+        return int((self._reader.one(sql, (to_text(task), split)) or (0,))[0])
 
     def add_generation(self, trainer: str, index: int, payload: Mapping[str, Any]) -> None:
         """Store what a trainer keeps of a generation (fitness vector, sigma, ...); the last one of an index counts.

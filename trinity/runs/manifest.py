@@ -18,11 +18,10 @@ from typing import Any
 
 from trinity.errors import LedgerError
 from trinity.runs.files import read_json, write_json
+from trinity.secrets import MARK, SHORTEST, forms, in_environment, replaced
 from trinity.types import PoolKind
 
 FORMAT = 1
-REDACTED = "***"
-MIN_SECRET_LENGTH = 8
 PACKAGES = (
     "trinity-suite",
     "aiohttp",
@@ -47,7 +46,6 @@ PACKAGES = (
 """Distributions whose versions are noted; those that are not installed are left out."""
 
 _GIT_TIMEOUT_S = 10.0
-_SECRET_NAME = re.compile("KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
 # scheme, user info, host and path, query and fragment; user info may hold anything but the ends of an authority
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)(?:[^\s/?#]*@)?([^\s?#]*)(?:[?#]\S*)?")
 
@@ -92,14 +90,17 @@ def build_manifest(facts: RunFacts) -> dict[str, Any]:
 def write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
     """Write `manifest` in one step, with secrets and the private parts of URLs redacted.
 
+    What is also the name of an agent or the like is left alone: ledger and tables hold it too, and no replay would
+    find a `***`.
+
     Raises:
         LedgerError: it could not be written, or a secret would still stand in it.
     """
-    secrets = _secrets()
+    secrets = _secrets(manifest)
     clean = _redacted(manifest, sorted(secrets, key=len, reverse=True))
     text = json.dumps(clean, ensure_ascii=False)
-    for value, name in secrets.items():
-        if value in text:
+    for form, name in secrets.items():
+        if form in text:
             raise LedgerError(
                 f"{path} was not written: the value of {name} would stand in it; remove it from the config"
             )
@@ -201,28 +202,27 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _secrets() -> dict[str, str]:
-    """Values of environment variables that are named like secrets, with the names."""
-    return {
-        value: name
-        for name, value in os.environ.items()
-        if _SECRET_NAME.search(name) and len(value) >= MIN_SECRET_LENGTH
-    }
+def _secrets(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """What must not stand in `manifest`: each form of the secrets in the environment, with its variable."""
+    names = _identifiers(manifest)
+    written = {form: name for value, name in in_environment().items() if value not in names for form in forms(value)}
+    return {form: name for form, name in written.items() if len(form) >= SHORTEST}
+
+
+def _identifiers(manifest: Mapping[str, Any]) -> set[Any]:
+    """What a run calls its pool, methods and agents, their endpoints and models."""
+    named = [agent.get(key) for agent in manifest.get("agents", ()) for key in ("name", "endpoint", "model")]
+    methods = manifest.get("config", {}).get("method") or ()
+    return {manifest.get("pool"), *methods, *named}
 
 
 def _redacted(value: Any, secrets: Sequence[str]) -> Any:
     """`value` with every secret and the private part of every URL replaced, in keys and values."""
     if isinstance(value, str):
-        return _redacted_text(value, secrets)
+        return redact_url(replaced(value, secrets))
     if isinstance(value, Mapping):
-        return {_redacted_text(str(key), secrets): _redacted(entry, secrets) for key, entry in value.items()}
+        return {redact_url(replaced(str(key), secrets)): _redacted(entry, secrets) for key, entry in value.items()}
     if isinstance(value, Sequence):
         return [_redacted(entry, secrets) for entry in value]
     hidden = any(secret in json.dumps(value) for secret in secrets)
-    return REDACTED if hidden else value
-
-
-def _redacted_text(text: str, secrets: Sequence[str]) -> str:
-    for secret in secrets:
-        text = text.replace(secret, REDACTED)
-    return redact_url(text)
+    return MARK if hidden else value

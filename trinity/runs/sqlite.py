@@ -187,23 +187,42 @@ def _inspect(path: Path, mode: Mode) -> None:
 
 def _connect(path: Path, mode: Mode, *, any_thread: bool) -> sqlite3.Connection:
     _inspect(path, mode)
-    uri = f"file:{quote(str(path.absolute()))}?{_open_parameters(path, mode)}"
     try:
-        connection = sqlite3.connect(
-            uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=not any_thread
-        )
+        if mode == "read":
+            connection = _connect_to_read(path, any_thread=any_thread)
+        else:
+            connection = _connected(path, f"mode={'rwc' if mode == 'open_or_create' else 'rw'}", any_thread=any_thread)
     except sqlite3.Error as error:
         raise LedgerError(f"cannot open {path}: {error}; check that its folder exists and can be used") from error
+    return connection
+
+
+def _connected(path: Path, parameters: str, *, any_thread: bool) -> sqlite3.Connection:
+    uri = f"file:{quote(str(path.absolute()))}?{parameters}"
+    connection = sqlite3.connect(
+        uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=not any_thread
+    )
     connection.text_factory = _lenient
     return connection
 
 
-def _open_parameters(path: Path, mode: Mode) -> str:
-    if mode != "read":
-        return "mode=rwc" if mode == "open_or_create" else "mode=rw"
-    # Reading a WAL file needs two helper files beside it, which a read-only folder forbids; without a log there is
-    # no writer, and the file alone is complete.
-    return "mode=ro" if path.with_name(path.name + "-wal").exists() else "mode=ro&immutable=1"
+def _connect_to_read(path: Path, *, any_thread: bool) -> sqlite3.Connection:
+    """A connection that writes nothing, also where somebody else writes meanwhile.
+
+    Reading a file in WAL mode needs two helper files beside it, which only a connection that may write also takes away
+    again. Where the folder forbids them nobody can write either, and without a log the file alone is complete.
+    """
+    connection = _connected(path, "mode=rw", any_thread=any_thread)
+    try:
+        connection.execute("PRAGMA query_only=ON")
+        connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError:
+        connection.close()
+        fixed = "" if path.with_name(path.name + "-wal").exists() else "&immutable=1"
+        return _connected(path, f"mode=ro{fixed}", any_thread=any_thread)
+    except _FAILURES:  # damaged: the one who opens finds out and says so
+        pass
+    return connection
 
 
 def _lenient(raw: bytes) -> str:

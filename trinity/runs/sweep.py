@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+from trinity.config import SHAPELESS, within
 from trinity.errors import LedgerError
 from trinity.runs.files import read_json, write_json
 from trinity.runs.manifest import write_manifest
@@ -22,8 +23,6 @@ State = Literal["running", "finished", "stopped", "failed"]
 
 FORMAT = 1
 NAME_DIGITS = 12
-SHAPELESS = ("resume", "plan", "yes", "debug", "concurrency", "budget", "store", "retry", "weights", "pool.limits")
-"""Keys, whole branches included, that change no result: jobs that differ in them alone are the same job."""
 
 _KEY = re.compile(r"[+~]*([^=@]+)")
 _PATIENCE_S = 5.0
@@ -31,7 +30,7 @@ _PATIENCE_S = 5.0
 
 def shaping(overrides: Iterable[str]) -> list[str]:
     """The overrides that shape results, sorted."""
-    return sorted(word for word in overrides if not _within(key_of(word), (*SHAPELESS, "hydra")))
+    return sorted(word for word in overrides if not within(key_of(word), SHAPELESS))
 
 
 def job_name(overrides: Iterable[str]) -> str:
@@ -233,8 +232,4 @@ def _varied(jobs: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _values(overrides: Iterable[str]) -> dict[str, str]:
-    return {key_of(word): word.partition("=")[2] for word in overrides if not _within(key_of(word), SHAPELESS)}
-
-
-def _within(key: str, branches: Iterable[str]) -> bool:
-    return any(key == branch or key.startswith((f"{branch}.", f"{branch}/")) for branch in branches)
+    return {key_of(word): word.partition("=")[2] for word in overrides if not within(key_of(word), SHAPELESS)}

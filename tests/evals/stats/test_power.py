@@ -16,6 +16,28 @@ def test_large_samples_have_the_closed_form() -> None:
     assert result == pytest.approx((1.959964 + 0.841621) * 0.5 / 100, rel=1e-3)
 
 
+@pytest.mark.parametrize("power", [0.06, 0.5, 0.8, 0.99])
+@pytest.mark.parametrize("n", [2, 3, 4, 24, 500, 100_000])
+def test_the_power_is_reached_exactly(n: int, power: float) -> None:
+    """At the result scipy's noncentral t has that power, tails beyond both edges counted, to twelve digits."""
+    from scipy.stats import nct, t
+
+    result = minimum_detectable_difference(n, sd=0.5, power=power)
+    assert result is not None
+    edge, centre = t.isf(0.025, n - 1), result / 0.5 * math.sqrt(n)
+    tails = nct.sf(edge, n - 1, centre), nct.cdf(-edge, n - 1, centre)
+    assert np.nansum(tails) == pytest.approx(power, abs=1e-12)
+
+
+@pytest.mark.parametrize("n", [2, 12, 24, 100, 400])
+def test_statsmodels_agrees(n: int) -> None:
+    """Statsmodels' solver, which stops at five digits, finds the same."""
+    from statsmodels.stats.power import TTestPower
+
+    found = TTestPower().solve_power(effect_size=None, nobs=n, alpha=0.05, power=0.8)
+    assert minimum_detectable_difference(n, sd=1.0) == pytest.approx(found, abs=1e-5 * max(1, found))
+
+
 def test_simulated_power() -> None:
     """A true difference of that size is found by a paired t-test of 24 items in 77 to 83 % of 4,000 samples."""
     from scipy.stats import ttest_1samp

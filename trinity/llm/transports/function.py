@@ -14,14 +14,16 @@ from typing import Any
 from trinity.canonical import sha256
 from trinity.errors import ConfigError
 from trinity.llm.transports.base import Reply, Request, TransportError
+from trinity.llm.transports.common import detail, seconds, storable
+from trinity.llm.transports.redaction import Redactor
 from trinity.naming import did_you_mean
+from trinity.secrets import in_environment
 from trinity.types import Message, PoolKind, Usage
 
 Answered = str | Reply
 Function = Callable[[Sequence[Message]], Answered | Awaitable[Answered]]
 
 _HASH_DIGITS = 16
-_DETAIL_CHARS = 300
 
 
 class FunctionTransport:
@@ -43,14 +45,15 @@ class FunctionTransport:
         """Find the function.
 
         Raises:
-            ConfigError: there is no such function, or its source cannot be read and no `endpoint_id` is given.
+            ConfigError: there is no such function, or its source cannot be read and no `endpoint_id` is given;
+                or `timeout_s` is no time limit.
         """
         self._function = _import(function) if isinstance(function, str) else function
         if not callable(self._function):
             raise ConfigError(f"function: {function} is no function but a {type(self._function).__name__}")
         self._name = function if isinstance(function, str) else _path(self._function)
         self._endpoint_id = endpoint_id or f"function:{self._name}:{_source_hash(self._function, self._name)}"
-        self._timeout_s = timeout_s
+        self._timeout_s = seconds("timeout_s", timeout_s)
 
     @property
     def endpoint_id(self) -> str:
@@ -93,14 +96,14 @@ class FunctionTransport:
     def _failure(self, error: Exception) -> TransportError:
         if isinstance(error, TimeoutError) and not str(error):
             return TransportError("bad_request", f"function {self._name}: no answer within {self._timeout_s} s")
-        told = " ".join(f"{type(error).__name__}: {error}".split())[:_DETAIL_CHARS]
+        told = detail(f"{type(error).__name__}: {error}", Redactor(in_environment()))
         return TransportError("bad_request", f"function {self._name}: {told}")
 
     def _reply(self, said: Any) -> Reply:
         if isinstance(said, str):
-            return Reply(_storable(said), "", "stop", Usage())
+            return Reply(storable(said), "", "stop", Usage())
         if isinstance(said, Reply):
-            return replace(said, text=_storable(said.text), reasoning=_storable(said.reasoning))
+            return replace(said, text=storable(said.text), reasoning=storable(said.reasoning))
         kind = type(said).__name__
         raise TransportError(
             "bad_request", f"function {self._name}: returned a {kind}; it must return a text or a Reply"
@@ -170,8 +173,3 @@ def _source_hash(function: Any, name: str) -> str:
             f"function: the source of {name} cannot be read ({error}); give an endpoint_id that changes when it does"
         ) from error
     return sha256(source)[:_HASH_DIGITS]
-
-
-def _storable(text: str) -> str:
-    """`text` without lone surrogates, which no file can hold."""
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -37,13 +37,21 @@ from typing import Any
 
 from trinity.errors import ConfigError, EndpointError
 from trinity.llm.transports.base import Reply, Request, TransportError
+from trinity.llm.transports.common import (
+    CONNECT_S,
+    READ_S,
+    TOTAL_S,
+    check_variable,
+    detail,
+    limits,
+    read_key,
+    what_to_set,
+)
 from trinity.llm.transports.openai_body import Refused, decode, read_refusal, read_reply, read_retry_after
-from trinity.llm.transports.redaction import SECRET_CHARS, Redactor, split_url, stable_url, url_secrets
+from trinity.llm.transports.redaction import Redactor, split_url, stable_url, url_secrets
+from trinity.secrets import NAME, in_environment
 from trinity.types import FinishReason, PoolKind, Usage
 
-_DETAIL_CHARS = 300
-_SECRET_NAME = re.compile("key|token|secret|password|credential|auth|cookie", re.IGNORECASE)
-_VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _OURS = frozenset({"api_key", "api_base", "base_url", "timeout", "extra_headers", "deployment_id", "drop_params"})
 _REASONING_COUNTS = frozenset(
     {"reasoning_tokens", "thinking_tokens", "thoughtsTokenCount", "thoughts_token_count", "reasoningTokens"}
@@ -87,30 +95,31 @@ class LiteLLM:
         api_key_env: str | None = None,
         endpoint_id: str | None = None,
         options: Mapping[str, Any] | None = None,
-        connect_timeout_s: float = 10,
-        read_timeout_s: float = 600,
-        total_timeout_s: float = 900,
+        connect_timeout_s: float = CONNECT_S,
+        read_timeout_s: float = READ_S,
+        total_timeout_s: float = TOTAL_S,
         send_seed: bool = False,
         drop_params: bool = False,
     ) -> None:
         self._api_base = api_base
-        self._shown_url = None if api_base is None else stable_url(api_base)
+        parts = None if api_base is None else split_url(api_base, "api_base", "options")
+        self._shown_url = None if parts is None else stable_url(parts)
         self._endpoint_id = endpoint_id or ("litellm" if api_base is None else f"litellm:{self._shown_url}")
         self._api_key_env = api_key_env
         self._options = dict(options or {})
-        self._timeouts = {"connect_s": connect_timeout_s, "read_s": read_timeout_s, "total_s": total_timeout_s}
+        self._timeouts = limits(connect_timeout_s, read_timeout_s, total_timeout_s)
         self._send_seed = send_seed
         self._drop_params = drop_params
         self._check_names()
         self._key: str | None = None
         self._ready = False
-        self._url_secrets = [] if api_base is None else url_secrets(split_url(api_base))
+        self._url_secrets = [] if parts is None else url_secrets(parts)
         self._redact = Redactor(self._url_secrets)
         self._own = self._redact
 
     @property
     def endpoint_id(self) -> str:
-        """As configured; by default `litellm:` and the base URL without user info and query, or just `litellm`."""
+        """As configured; by default `litellm:` and the base URL without user info, or just `litellm`."""
         return self._endpoint_id
 
     def settings(self) -> dict[str, Any]:
@@ -144,36 +153,22 @@ class LiteLLM:
             await asyncio.to_thread(_WORKSHOP.leave)
 
     def _check_names(self) -> None:
-        if self._api_key_env is not None and not _VARIABLE.fullmatch(self._api_key_env):
-            raise ConfigError(
-                "api_key_env must be the name of an environment variable that holds the key "
-                "(what stands there is not shown, for it may be the key)"
-            )
+        if self._api_key_env is not None:
+            check_variable("api_key_env", self._api_key_env)
         for name in self._options:
             if name in _OURS:
                 raise ConfigError(f"options: {name} has a setting of its own")
-            if _SECRET_NAME.search(name):
+            if NAME.search(name):
                 raise ConfigError(f"options: {name} is a secret and must not stand in a config; use api_key_env")
 
     def _get_ready(self) -> None:
         """Read the key and learn what must not be shown."""
         if self._api_key_env is not None:
-            self._key = self._read_key(self._api_key_env)
+            self._key = read_key(self._endpoint_id, self._api_key_env)
         own = [*self._url_secrets, *([self._key] if self._key else [])]
-        self._own, self._redact = Redactor(own), Redactor([*own, *_environment_secrets()])
+        self._own, self._redact = Redactor(own), Redactor([*own, *in_environment()])
         _WORKSHOP.join()
         self._ready = True
-
-    def _read_key(self, variable: str) -> str:
-        key = os.environ.get(variable, "").strip()
-        if not key:
-            raise EndpointError(
-                f"{self._endpoint_id}: no API key; set the environment variable {variable} "
-                "(api_key_env: null where the endpoint wants none, or has variables of its own)"
-            )
-        if not (key.isascii() and key.isprintable()):
-            raise EndpointError(f"{self._endpoint_id}: the key in {variable} holds characters that no header may hold")
-        return key
 
     def _arguments(self, request: Request, seed: int) -> dict[str, Any]:
         """What litellm is called with; our own word is the last."""
@@ -298,17 +293,8 @@ class LiteLLM:
         return TransportError("fatal", told)
 
     def _what_to_set(self, status: int) -> str:
-        match status:
-            case 404:
-                return "check the agent's model name (provider/model) and api_base"
-            case 402:
-                return "top up the account, or choose another endpoint"
-            case 401 | 403 if self._api_key_env is None:
-                return "set api_key_env to the environment variable that holds the key"
-            case 401 | 403:
-                return f"check the key in the environment variable {self._api_key_env}"
-            case _:
-                return "it is a redirect; set api_base to where it leads"
+        not_found = "check the agent's model name (provider/model) and api_base"
+        return what_to_set(status, "api_base", not_found, [self._api_key_env] if self._api_key_env else [])
 
     def _told(self, what: str, error: BaseException) -> str:
         """An error line: litellm's texts end in advice for its own settings or in a traceback."""
@@ -316,8 +302,7 @@ class LiteLLM:
         return f"{self._endpoint_id}: {what}: {type(error).__name__}: {self._short(text)}"
 
     def _short(self, text: str) -> str:
-        """Provider text for an error line, cut after it was redacted, lest half a key is left."""
-        return " ".join(self._redact.line(text).split())[:_DETAIL_CHARS]
+        return detail(text, self._redact)
 
 
 class _Exchange:
@@ -409,7 +394,33 @@ def load_litellm() -> Any:
         setattr(litellm, callbacks, [])
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
         logging.getLogger(name).disabled = True
+    _stay_where_asked()
     return litellm
+
+
+def _stay_where_asked() -> None:
+    """Let no client of litellm follow a redirect: of all key headers httpx leaves only `Authorization` behind."""
+    handlers = importlib.import_module("litellm.llms.custom_httpx.http_handler")
+    common = importlib.import_module("litellm.llms.openai.common_utils")
+    never = property(lambda _: False, lambda *_: None)
+    for kind in (
+        handlers.AsyncHTTPHandler,
+        handlers.HTTPHandler,
+        common.OpenAIAsyncHTTPClient,
+        common.OpenAIHTTPClient,
+    ):
+        kind.follow_redirects = never
+    for name in ("_get_async_http_client", "_get_sync_http_client"):
+        make = getattr(common.BaseOpenAILLM, name)
+        setattr(common.BaseOpenAILLM, name, staticmethod(functools.partial(_staying, make)))
+
+
+def _staying(make: Callable[..., Any], *args: Any, **settings: Any) -> Any:
+    """The client that `make` makes, which stays where it asked."""
+    client = make(*args, **settings)
+    if client is not None:
+        client.follow_redirects = False
+    return client
 
 
 @functools.cache
@@ -417,15 +428,6 @@ def _steering() -> frozenset[str]:
     """Arguments that litellm keeps for itself, but for the one that lets others pass."""
     names = importlib.import_module("litellm.types.utils").all_litellm_params
     return frozenset(names) - {"allowed_openai_params"}
-
-
-def _environment_secrets() -> list[str]:
-    """Values of variables that are by their names for secrets: litellm finds keys there by itself."""
-    return [
-        value.strip()
-        for name, value in os.environ.items()
-        if _SECRET_NAME.search(name) and len(value.strip()) >= SECRET_CHARS
-    ]
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

@@ -44,6 +44,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from trinity.llm.transports.base import ErrorKind, Reply, TransportError
+from trinity.llm.transports.common import storable
 from trinity.types import FinishReason, Usage
 
 _ABSURD_TOKENS = 2**31
@@ -171,12 +172,12 @@ def split_thinking(text: str, reasoning: str) -> tuple[str, str]:
 
 
 def _text(content: Any) -> str:
-    """Text of a field; lone surrogates, which no file can hold, become U+FFFD."""
+    """Text of a field, as a file can hold it."""
     if content is None:
         return ""
     if not isinstance(content, str):
         raise TypeError
-    return content if content.isascii() else content.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return storable(content)
 
 
 def read_usage(usage: Any, timings: Any = None) -> Usage | None:

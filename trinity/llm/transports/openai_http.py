@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import errno
 import json
-import math
-import os
 import re
 from base64 import b64encode
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlunsplit
 
-from trinity.errors import ConfigError, EndpointError
+from trinity.errors import ConfigError
 from trinity.llm.transports.base import Reply, Request, TransportError
+from trinity.llm.transports.common import (
+    CONNECT_S,
+    READ_S,
+    TOTAL_S,
+    check_variable,
+    detail,
+    limits,
+    read_key,
+    what_to_set,
+)
 from trinity.llm.transports.connections import connector
 from trinity.llm.transports.openai_body import decode, read_refusal, read_reply, read_retry_after
 from trinity.llm.transports.redaction import Redactor, split_url, stable_url, url_secrets
+from trinity.secrets import NAME
 from trinity.types import PoolKind, Usage
 
 if TYPE_CHECKING:
@@ -30,11 +39,8 @@ REQUEST_ID = "X-Client-Request-Id"
 """Carries the request hash: OpenAI keeps it for tracing, others ignore it, and a server's log can be joined to ours."""
 
 _CHUNK_BYTES = 2**16
-_DETAIL_CHARS = 300
 _EXCERPT_CHARS = 80
-_SECRET_HEADER = re.compile("key|token|secret|auth|cookie", re.IGNORECASE)
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_VARIABLE = re.compile("[A-Z_][A-Z0-9_]*")
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
@@ -50,12 +56,13 @@ class OpenAIHTTP:
 
     Secrets come from the environment at the first call and appear nowhere else: the key from the variable
     `api_key_env`, sent as a bearer token, and from `header_env` (`{api-key: AZURE_OPENAI_KEY}`) the values of other
-    headers. User info and query of `base_url` go on the wire only. `headers` are for what is no secret, judged by
-    their names.
+    headers. `query` goes into every URL (`{api-version: "2024-10-21"}`), as do the values that `query_env` names the
+    variables of. `headers` and `query` are for what is no secret, judged by their names. User info of `base_url` goes
+    on the wire only.
 
     Timeouts are in seconds: `connect` to a connection (name, TCP and TLS), `read` between two pieces of the answer,
-    `total` for the whole attempt. An answer comes in one piece when the model has ended, so `read` bounds how long a
-    model may think: an attempt that is given up earlier is paid all the same.
+    `total` for the whole attempt. An answer comes in one piece when the model has ended, so the shorter one of the
+    last two bounds how long a model may think: an attempt that is given up earlier is paid all the same.
     """
 
     kind: PoolKind = "live"
@@ -68,19 +75,20 @@ class OpenAIHTTP:
         header_env: Mapping[str, str] | None = None,
         endpoint_id: str | None = None,
         headers: Mapping[str, str] | None = None,
-        connect_timeout_s: float = 10,
-        read_timeout_s: float = 600,
-        total_timeout_s: float = 600,
+        query: Mapping[str, str] | None = None,
+        query_env: Mapping[str, str] | None = None,
+        connect_timeout_s: float = CONNECT_S,
+        read_timeout_s: float = READ_S,
+        total_timeout_s: float = TOTAL_S,
         send_seed: bool = True,
     ) -> None:
         self._parts = split_url(base_url)
-        self._shown_url = stable_url(base_url)
+        self._shown_url = stable_url(self._parts)
         self._endpoint_id = endpoint_id or self._shown_url
         self._api_key_env = api_key_env
-        self._header_env = {name: str(variable) for name, variable in (header_env or {}).items()}
-        self._headers = {name: str(value) for name, value in (headers or {}).items()}
-        timeouts = {"connect": connect_timeout_s, "read": read_timeout_s, "total": total_timeout_s}
-        self._timeouts = {f"{name}_s": _seconds(f"{name}_timeout_s", value) for name, value in timeouts.items()}
+        self._header_env, self._headers = _texts(header_env), _texts(headers)
+        self._query_env, self._query = _texts(query_env), _texts(query)
+        self._timeouts = limits(connect_timeout_s, read_timeout_s, total_timeout_s)
         self._send_seed = send_seed
         self._wire: _Wire | None = None
         self._redact = Redactor(url_secrets(self._parts))
@@ -88,16 +96,18 @@ class OpenAIHTTP:
 
     @property
     def endpoint_id(self) -> str:
-        """As configured; by default the base URL without user info and query."""
+        """As configured; by default the base URL without user info."""
         return self._endpoint_id
 
     def settings(self) -> dict[str, Any]:
-        """URL without secrets, the names of the secrets' variables, timeouts."""
+        """URL and query without secrets, the names of the secrets' variables, timeouts."""
         return {
             "engine": "openai_http",
             "url": self._shown_url,
             "api_key_env": self._api_key_env,
             "header_env": dict(self._header_env),
+            "query": dict(self._query),
+            "query_env": dict(self._query_env),
             "send_seed": self._send_seed,
             "timeouts": dict(self._timeouts),
         }
@@ -131,23 +141,27 @@ class OpenAIHTTP:
 
     def _check_names(self) -> None:
         """Refuse a secret where only a name may stand, without showing it."""
-        for name in self._headers:
-            if _SECRET_HEADER.search(name):
-                told = "is a secret and must not stand in a config; use api_key_env or header_env"
-                raise ConfigError(f"headers: {name} {told}")
-        variables = {"Authorization": self._api_key_env} if self._api_key_env is not None else {}
-        names = [*self._headers, *self._header_env, *variables]
+        places = (("headers", self._headers, "api_key_env or header_env"), ("query", self._query, "query_env"))
+        for setting, given, better in places:
+            for name in filter(NAME.search, given):
+                raise ConfigError(f"{setting}: {name} is a secret and must not stand in a config; use {better}")
+        if self._query.keys() & self._query_env.keys():
+            raise ConfigError("query and query_env set one parameter twice; drop one of them")
+        self._check_headers()
+        if self._api_key_env is not None:
+            check_variable("api_key_env", self._api_key_env)
+        for setting, variables in (("header_env", self._header_env), ("query_env", self._query_env)):
+            for name, variable in variables.items():
+                check_variable(f"{setting}: {name}", variable)
+
+    def _check_headers(self) -> None:
+        names = [*self._headers, *self._header_env, *(["Authorization"] if self._api_key_env is not None else [])]
         if len({name.lower() for name in names}) < len(names):
             raise ConfigError("headers, header_env and api_key_env set one header twice; drop one of them")
         if not all(_HEADER_NAME.fullmatch(name) for name in names):
             raise ConfigError("headers, header_env: a header's name holds letters, digits and hyphens only")
         if not all("\n" not in value and "\r" not in value for value in self._headers.values()):
             raise ConfigError("headers: a header's value is one line")
-        for name, variable in {**self._header_env, **variables}.items():
-            if not _VARIABLE.fullmatch(variable):
-                where = "api_key_env" if name in variables else f"header_env: {name}"
-                told = "must be the name of an environment variable, in capitals, that holds the key"
-                raise ConfigError(f"{where} {told} (what stands there is not shown, for it may be the key)")
 
     def _body(self, request: Request, seed: int) -> bytes:
         body: dict[str, Any] = {"model": request.model, "messages": request.messages}
@@ -161,25 +175,26 @@ class OpenAIHTTP:
         import aiohttp
         from yarl import URL
 
+        headers, query = self._secrets()
         host = self._parts.netloc.rpartition("@")[2]
         path = self._parts.path.rstrip("/") + "/chat/completions"
         connect, read, total = self._timeouts.values()
         session = aiohttp.ClientSession(
-            headers=self._wire_headers(),
+            headers=headers,
             # Where `total` always comes first, `read` would only cost every call a timer.
             timeout=aiohttp.ClientTimeout(total, connect=connect, sock_read=read if read < total else None),
             connector=connector(),
             cookie_jar=aiohttp.DummyCookieJar(),
         )
-        self._wire = _Wire(session, URL(urlunsplit((self._parts.scheme, host, path, self._parts.query, ""))))
+        self._wire = _Wire(session, URL(urlunsplit((self._parts.scheme, host, path, "", ""))).with_query(query))
         return self._wire
 
-    def _wire_headers(self) -> dict[str, str]:
-        """Headers of every request; what must not be shown is remembered for redaction."""
-        secret = {name: self._from_environment(variable) for name, variable in self._header_env.items()}
-        tokens = list(secret.values())
+    def _secrets(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Headers and query of every request; what must not be shown of them is remembered for redaction."""
+        secret, hidden = self._read_all(self._header_env), self._read_all(self._query_env)
+        tokens = [*secret.values(), *hidden.values()]
         if self._api_key_env is not None:
-            tokens.append(self._from_environment(self._api_key_env))
+            tokens.append(read_key(self._shown_url, self._api_key_env))
             secret["Authorization"] = f"Bearer {tokens[-1]}"
         elif self._parts.username is not None and "authorization" not in {name.lower() for name in secret}:
             pair = f"{unquote(self._parts.username)}:{unquote(self._parts.password or '')}"
@@ -187,18 +202,11 @@ class OpenAIHTTP:
             secret["Authorization"] = f"Basic {tokens[-1]}"
         self._redact = Redactor([*tokens, *url_secrets(self._parts)])
         # Compressed answers would cost both sides more time than their bytes do.
-        return {"Accept-Encoding": "identity", **self._headers, **secret, "Content-Type": "application/json"}
+        headers = {"Accept-Encoding": "identity", **self._headers, **secret, "Content-Type": "application/json"}
+        return headers, {**self._query, **hidden}
 
-    def _from_environment(self, variable: str) -> str:
-        key = os.environ.get(variable, "").strip()
-        if not key:
-            raise EndpointError(
-                f"{self._shown_url}: no API key; set the environment variable {variable} "
-                "(api_key_env: null where the endpoint wants none)"
-            )
-        if not (key.isascii() and key.isprintable()):
-            raise EndpointError(f"{self._shown_url}: the key in {variable} holds characters that no header may hold")
-        return key
+    def _read_all(self, variables: Mapping[str, str]) -> dict[str, str]:
+        return {name: read_key(self._shown_url, variable) for name, variable in variables.items()}
 
     async def _read_capped(self, response: aiohttp.ClientResponse) -> bytes:
         """The body, given up when it is longer than any answer."""
@@ -244,18 +252,9 @@ class OpenAIHTTP:
         return Reply(text, reasoning, reply.finish_reason, reply.usage)
 
     def _what_to_set(self, status: int) -> str:
-        variables = [name for name in (self._api_key_env, *self._header_env.values()) if name]
-        match status:
-            case 404:
-                return "check base_url (it usually ends in /v1) and the agent's model name"
-            case 402:
-                return "top up the account, or choose another endpoint"
-            case 401 | 403 if not variables:
-                return "set api_key_env to the environment variable that holds the key"
-            case 401 | 403:
-                return f"check the key in the environment variable {' or '.join(variables)}"
-            case _:
-                return "it is a redirect; set base_url to where it leads"
+        variables = [self._api_key_env, *self._header_env.values(), *self._query_env.values()]
+        not_found = "check base_url (it usually ends in /v1) and the agent's model name"
+        return what_to_set(status, "base_url", not_found, [name for name in variables if name])
 
     def _broken(self, error: Exception) -> TransportError:
         """An attempt that ended without a complete HTTP answer."""
@@ -274,12 +273,9 @@ class OpenAIHTTP:
         return TransportError("connection", detail)
 
     def _short(self, text: str) -> str:
-        """Provider text for an error line; cut after it was redacted, lest half a key is left."""
-        return self._redact.line(text)[:_DETAIL_CHARS]
+        return detail(text, self._redact)
 
 
-def _seconds(name: str, value: Any) -> float:
-    """A time limit as it must be."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
-        raise ConfigError(f"{name} is {value!r}; it must be a number of seconds above 0")
-    return value
+def _texts(given: Mapping[str, Any] | None) -> dict[str, str]:
+    """Names and values of a setting; a config may write numbers."""
+    return {str(name): str(value) for name, value in (given or {}).items()}

@@ -19,8 +19,11 @@ _LARGEST_BITS = 4096
 
 _DIGITS = 12
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_EXPRESSION = re.compile(r"(?<![\w.])[\d.(+-][\d. ()+*/%-]*[\d)]")
-_OPERATION = re.compile(r"[\d)] *[-+*/%]")
+# Hostile text must cost no more time than its length: what is matched is never given back.
+_RUN = re.compile(r"(?<![\w.])[\d. ()+*/%-]++")
+_LEAD = re.compile(r"(?:[ )*/%]|\.(?!\d))*+")
+_TAIL = " .(+-*/%"
+_OPERATION = re.compile(r"[\d)] *+[-+*/%]")
 _SIGNS = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-", "–": "-"})
 _OPERATORS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction | int]] = {
     ast.Add: operator.add,
@@ -38,7 +41,8 @@ def calculate(messages: Sequence[Message]) -> str:
     Where there is none, or none that can be worked out, it says so without a number: that is an answer too.
     """
     text = _THOUSANDS.sub("", messages[-1]["content"].translate(_SIGNS)).replace("^", "**")
-    found = [piece.strip(" .\n") for piece in _EXPRESSION.findall(text) if _OPERATION.search(piece)]
+    pieces = [_LEAD.sub("", run, count=1).rstrip(_TAIL) for run in _RUN.findall(text)]
+    found = [piece for piece in pieces if _OPERATION.search(piece)]
     if not found:
         return "I see no arithmetic here."
     expression = max(found, key=len)
