@@ -27,9 +27,9 @@ LAYERS = (
     (
         "trinity.config",
         "trinity.cli",
-        "trinity.explain",
+        "trinity.hydra_errors",
         "trinity.plugins",
-        "trinity.words",
+        "trinity.overrides",
         "trinity.splits",
         "trinity.progress",
     ),

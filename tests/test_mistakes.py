@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import TINY, command
+from tests.commands import TINY
+from tests.inprocess import played
 from trinity.errors import SplitError
 from trinity.splits import check_disjoint
 from trinity.types import Item
@@ -17,7 +18,7 @@ EVERYDAY = ("+experiment=scripted", "task=[everyday]", "data.n_train=2", "data.n
 
 def line(cwd: Path, *words: str, **environment: str) -> str:
     """The one line that a mistaken command prints."""
-    done = command("trinity.run", *words, cwd=cwd, **environment)
+    done = played("trinity.run", *words, cwd=cwd, **environment)
     assert done.returncode == 2, done.stderr
     *progress, text = done.stderr.splitlines()
     assert text.startswith("error: ")

@@ -243,5 +243,9 @@ def test_a_url_on_the_command_line_is_kept_without_its_secrets(tmp_path: Path) -
     with echo("ok") as server:
         done = run(tmp_path, server, f"pool.endpoints.main.base_url='{server.url()}'")
     assert done.returncode == 0, done.stderr
-    assert f"127.0.0.1:{server.server_port}/v1" in content(only_run(tmp_path) / "manifest.json")
+    manifest = json.loads(content(only_run(tmp_path) / "manifest.json"))
+    for config in (manifest["config"], manifest["recipe"]):
+        kept = config["pool"]["endpoints"]["main"]
+        assert kept["base_url"] == f"http://127.0.0.1:{server.server_port}/v1"
+        assert (kept["query"], kept["query_env"]) == ({"api-version": 5}, {"code": "URL_CODE"})
     assert leaks(tmp_path, done) == []

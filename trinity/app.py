@@ -10,10 +10,10 @@ from omegaconf import DictConfig
 from trinity.cli import print_text
 from trinity.config import find_configs, group_options, register_schema
 from trinity.errors import ConfigError
-from trinity.explain import hydra_raises
+from trinity.hydra_errors import hydra_raises
 from trinity.jobs import Task, attempt, call_hydra, from_here, remove_empty
+from trinity.overrides import Line, read_line, search_paths
 from trinity.plugins import check_clashes, name_folders
-from trinity.words import Line, read_line, search_paths
 
 
 def hydra_command(task: Task, usage: str, name: str = "config") -> int:

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from trinity.types import Completion, Item, Replicate, Spend, Task, Usage
+from trinity.types import NOTHING, Completion, Item, Replicate, Spend, Task, Usage
 
 _UNIT = float(2**53)
-NOTHING = Spend()
 
 
 @dataclass(slots=True)

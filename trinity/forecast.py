@@ -9,15 +9,13 @@ from typing import NamedTuple
 
 from trinity.coordinator.protocol import alone, prompt
 from trinity.llm.budget import actual, worst_case
-from trinity.types import OUTPUT_WEIGHT, ROLES, Agent, Item, Message, Spend, Split, Task, Usage
+from trinity.types import NOTHING, OUTPUT_WEIGHT, ROLES, Agent, Item, Message, Spend, Split, Task, Usage
 
 QUOTED_TOKENS = 2
 """Input tokens per token of an earlier turn: its own, and the mark that stands before every line."""
 
 HEADER_TOKENS = 64
 """Input tokens of the line that names an earlier turn's agent and role."""
-
-NOTHING = Spend()
 
 
 class Forecast(NamedTuple):

@@ -13,9 +13,9 @@ from omegaconf import DictConfig, OmegaConf
 from trinity.cli import report, told
 from trinity.config import check, find_configs
 from trinity.errors import BudgetError, ConfigError
-from trinity.explain import explain
+from trinity.hydra_errors import explain
+from trinity.overrides import SEARCH_PATH, Line, joined_paths, quoted
 from trinity.plugins import plugins
-from trinity.words import SEARCH_PATH, Line, joined_paths, quoted
 
 Task = Callable[[DictConfig], int]
 

@@ -15,9 +15,9 @@ from trinity.cli import EXIT_BUG, report, told
 from trinity.config import check, find_configs
 from trinity.errors import ConfigError, LedgerError, TrinityError
 from trinity.jobs import Outcome, Task, attempt, call_hydra, from_here, remove_empty, with_plugins
+from trinity.overrides import Line, joined_paths, parsed, quoted, value_of
 from trinity.runs import sweep as files
 from trinity.runs.files import write_atomic
-from trinity.words import Line, joined_paths, parsed, quoted, value_of
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override

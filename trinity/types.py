@@ -120,6 +120,10 @@ class Spend(NamedTuple):
         return Spend(usd, self.weighted_tokens + other.weighted_tokens, self.calls + other.calls)
 
 
+NOTHING = Spend()
+"""No call was made."""
+
+
 @dataclass(frozen=True, slots=True)
 class Agent:
     """One entry of the pool: a model at one setting. One model at two settings is two agents.

@@ -132,6 +132,22 @@ async def test_close_waits_for_calls_without_waiters() -> None:
     assert len(bench.store.rows) == 1
 
 
+async def test_close_sends_nothing_more() -> None:
+    """A run that ends waits for what is on the wire; what waits for its turn or for a retry is given up unsent."""
+    held = Held()
+    bench = Bench(held, concurrency=2)
+    waiting = [asyncio.create_task(bench.ask(context=make_context(index=index))) for index in range(20)]
+    await held.started.wait()
+    await asyncio.sleep(0.01)
+    for waiter in waiting:
+        waiter.cancel()
+    closing = asyncio.create_task(bench.client.close())
+    await asyncio.sleep(0.01)
+    held.go.set()
+    await closing
+    assert bench.transport.sent.total() == len(bench.store.rows) == 2
+
+
 async def test_close_does_not_wait_for_ever() -> None:
     """A call that does not end in time is cancelled when the client is closed, and nothing of it is kept."""
     held = Held()
@@ -373,6 +389,23 @@ async def test_bad_requests_after_a_good_one_only_fail_their_calls() -> None:
     for number in range(4):
         with pytest.raises(CallError):
             await bench.ask(content=f"bad again {number}")
+
+
+async def test_bad_requests_of_an_agent_that_the_store_knows_only_fail_their_calls() -> None:
+    """A second run over answered items is not stopped by the few that were refused in the first one, too."""
+
+    def script(request: Request) -> object:
+        bad = "bad" in request.messages[0]["content"]
+        return TransportError("bad_request", "no", status=400) if bad else reply_to(request, "3")
+
+    first, second = Bench(script), Bench(script)
+    second.client._store = first.store
+    for bench in (first, second):
+        await bench.ask()
+        for number in range(4):
+            with pytest.raises(CallError):
+                await bench.ask(content=f"bad {number}")
+    assert second.client.counts.reused == 1
 
 
 async def test_callers_may_change_their_messages_afterwards() -> None:

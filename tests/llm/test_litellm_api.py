@@ -546,8 +546,9 @@ class TestSettings:
     @pytest.mark.parametrize("name", ["connect_timeout_s", "read_timeout_s", "total_timeout_s"])
     def test_a_time_limit_is_a_number_of_seconds(self, name: str) -> None:
         """As in `OpenAIHTTP`: what is none is named before anything is asked."""
+        settings: dict[str, Any] = {name: "none"}
         with pytest.raises(ConfigError, match=f"{name} is 'none'; it must be a number of seconds above 0"):
-            LiteLLM(**{name: "none"})
+            LiteLLM(**settings)
 
     async def test_the_key_is_read_at_the_first_call(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A transport can be built without a key; asking without one says which variable to set."""

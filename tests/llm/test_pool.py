@@ -191,7 +191,7 @@ def test_sources_of_an_endpoint_are_checked() -> None:
         ({**HTTP, "base_url": "nowhere"}, "base_url must look like"),
         ({**HTTP, "url": "http://h"}, "endpoints.e.url: OpenAIHTTP knows no such key; did you mean 'base_url'?"),
         ({**HTTP, "connect_timeout_s": "abc"}, "endpoints.e.connect_timeout_s=abc: must be a finite float"),
-        ({**HTTP, "read_timeout_s": -1}, "endpoints.e.read_timeout_s=-1: must be above 0"),
+        ({**HTTP, "read_timeout_s": -1}, "endpoints.e: read_timeout_s is -1; it must be a number of seconds above 0"),
         ({**HTTP, "send_seed": 1}, "endpoints.e.send_seed=1: must be a finite bool"),
         ({"_target_": HTTP["_target_"]}, "missing a required argument: 'base_url'"),
         ({**LITELLM, "drop_params": "yes"}, "endpoints.e.drop_params=yes: must be a finite bool"),

@@ -340,7 +340,7 @@ async def test_offline_writes_nothing(tmp_path: Path) -> None:
         with pytest.raises(OfflineError):
             await shared.put(*other)
         await shared.release(other[0].request_hash)
-    assert [file.name for file in tmp_path.iterdir()] == ["s.sqlite"]
+    assert os.listdir(tmp_path) == ["s.sqlite"]  # noqa: PTH208 - so short a look may block
     assert hashlib.sha256(path.read_bytes()).hexdigest() == before
 
 
@@ -514,6 +514,5 @@ async def test_an_offline_reader_beside_a_writer_sees_a_whole_store(tmp_path: Pa
         bought = [make_call(sample=number, text="x" * 500) for number in range(1, 2000)]
         await asyncio.gather(*(writer.put(*call) for call in bought))
         await asyncio.sleep(0)
-        assert [await reader.get(answer.request_hash) for answer, _ in bought[::100]] == [
-            one for one, _ in bought[::100]
-        ]
+        for answer, _ in bought[::100]:
+            assert await reader.get(answer.request_hash) == answer

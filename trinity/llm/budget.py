@@ -28,7 +28,7 @@ from trinity.errors import BudgetError, ConfigError
 from trinity.llm.pricing import cost_usd
 from trinity.llm.transports.base import ErrorKind
 from trinity.naming import did_you_mean
-from trinity.types import Agent, Message, Phase, Spend, Usage
+from trinity.types import NOTHING, Agent, Message, Phase, Spend, Usage
 
 PHASES: tuple[Phase, ...] = get_args(Phase)
 
@@ -40,8 +40,6 @@ _UNIT_NAMES = ("USD", "weighted tokens", "calls")
 _OUTPUT_KEYS = ("max_tokens", "max_completion_tokens")
 _NO_WORK: frozenset[ErrorKind] = frozenset({"rate_limit", "bad_request", "fatal"})
 _CLIENT_ERRORS = range(400, 500)
-NOTHING = Spend()
-"""No call was made."""
 
 _PICO = 10**12
 """USD are summed as whole picodollars: a sum of floats could pass a cap, or refuse an exact fit, by rounding."""

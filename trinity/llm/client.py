@@ -29,7 +29,7 @@ from trinity.llm.retry import Answered, RetryPolicy, Sleep, is_empty, send_with_
 from trinity.llm.store import CallStore
 from trinity.llm.transports.base import Request, Template, TransportError
 from trinity.runs.calls import Answer
-from trinity.types import Agent, Completion, Message, Phase, Price, Spend
+from trinity.types import NOTHING, Agent, Completion, Message, Phase, Price, Spend
 
 RECENT_CALLS = 4096
 """Answers kept in memory: candidates of one generation ask the same within minutes."""
@@ -45,8 +45,6 @@ FIRST_REQUESTS = 3
 
 SLICE_S = 0.005
 """Most time that found answers take of one turn of the event loop."""
-
-NOTHING = Spend()
 
 
 class CallLog(Protocol):

@@ -30,7 +30,6 @@ _STEADY: Mapping[str, Any] = {"slots": 1, "prompt_cache": False}
 """Settings of an endpoint with which equal requests have equal answers, whatever else it is asked."""
 _PRICE_KEYS = tuple(field.name for field in fields(Price))
 _TABLE_KEYS = ("table", "model", "provider")
-_TIMEOUT = "timeout_s"
 _CAPS = ("max_tokens", "max_completion_tokens")
 _RANGES = {"temperature": (0.0, math.inf), "top_p": (0.0, 1.0)}
 
@@ -240,9 +239,6 @@ def _construct(pool: str, endpoint: str, config: Any) -> Transport:
 
 def _built(pool: str, place: str, endpoint: str, config: Mapping[str, Any]) -> Any:
     """What `build` makes of an endpoint's config; its error lines begin with the pool's name."""
-    for key, value in config.items():
-        if str(key).endswith(_TIMEOUT) and _is_number(value) and value <= 0:
-            raise ConfigError(f"pool {pool}: {place}.{key}={value}: must be above 0 (seconds)")
     node = OmegaConf.create({"endpoints": {endpoint: dict(config)}}, flags={"allow_objects": True})
     try:
         return build(node.endpoints[endpoint])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from statsmodels.stats.proportion import proportion_confint
 
 from evals.stats.intervals import (
     Interval,
@@ -101,8 +102,6 @@ def test_wilson_by_hand() -> None:
 @given(st.integers(1, 10**9).flatmap(lambda n: st.tuples(st.floats(0, 1).map(lambda share: share * n), st.just(n))))
 def test_wilson_is_that_of_statsmodels(seen: tuple[float, int]) -> None:
     """The closed form equals statsmodels' to the last bit, for whole and partial successes."""
-    from statsmodels.stats.proportion import proportion_confint
-
     for level in (0.5, 0.95):
         assert wilson(*seen, level) == pytest.approx(proportion_confint(*seen, 1 - level, "wilson"), abs=0, rel=0)
 
