@@ -100,7 +100,7 @@ def _clear(out: Path) -> None:
 
 def damage(ledger: Ledger) -> Iterator[str]:
     """A line for each stored call whose content is not what it was, with the first record that it belongs to."""
-    from trinity.llm.transports.base import CALL_ID_DIGITS
+    from trinity.runs.calls import CALL_ID_DIGITS
 
     for request_hash in ledger.calls.damaged():
         call_id = request_hash[:CALL_ID_DIGITS]

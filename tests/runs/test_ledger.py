@@ -407,6 +407,23 @@ async def test_the_disk_is_not_waited_for(ledger: Ledger, make_call: MakeCall, m
     assert list(ledger.records()) == rows
 
 
+async def test_many_may_wait_for_the_disk(ledger: Ledger, make_record: MakeRecord) -> None:
+    """Whoever waits goes on when what was there is written, though others write and add meanwhile."""
+
+    async def add(number: int) -> None:
+        for step in range(5):
+            ledger.add_record(make_record(item_id=f"{number}-{step}"))
+            await asyncio.sleep(0)
+            await ledger.flushed()
+
+    async with asyncio.timeout(60):
+        await asyncio.gather(*map(add, range(30)))
+    assert rows_on_disk(ledger, "records") == 150
+    launched = ledger._launched
+    await ledger.flushed()
+    assert ledger._launched == launched
+
+
 def add_large_records(ledger: Ledger, make_record: MakeRecord, count: int) -> None:
     """Add or replace so many records, each committed before the next one is made."""
     for number in range(count):

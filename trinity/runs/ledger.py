@@ -190,8 +190,9 @@ class _Pending:
 
 
 class _Flight(NamedTuple):
-    """Rows that are being written, and the end of that."""
+    """Rows that are being written as the `number`-th batch, and the end of that."""
 
+    number: int
     rows: _Pending
     end: Future[None]
 
@@ -213,6 +214,7 @@ class Ledger:
         self._thread = ThreadPoolExecutor(1, "ledger")
         self._pending = _Pending()
         self._flight: _Flight | None = None
+        self._launched = self._written = 0  # batches
         self._open_attempts: dict[int, Row] = {}
         self._calls = CallTable(reader)
         self.path = reader.path
@@ -414,21 +416,18 @@ class Ledger:
 
     async def flushed(self) -> None:
         """As `flush`, but the event loop goes on."""
-        wanted, written = self._pending, not self._pending
-        while not written or self._flight is not None:
+        wanted = self._launched + bool(self._pending)
+        while self._written < wanted:
             if self._flight is None:
                 self._launch()
             flight = self._flight
             if flight is None:
                 return
-            written = written or flight.rows is wanted
             await asyncio.wait([asyncio.wrap_future(flight.end)])
             if self._flight is flight:
                 self._land()
             elif error := flight.end.exception():
                 raise error
-            if written:
-                return
 
     def _added(self, least: int = FLUSH_ROWS) -> None:
         """Let what is collected be written if it is enough; wait only where the disk does not keep up."""
@@ -440,7 +439,8 @@ class Ledger:
     def _launch(self) -> None:
         self._writable()
         rows, self._pending = self._pending, _Pending()
-        self._flight = _Flight(rows, self._thread.submit(self._write, rows))
+        self._launched += 1
+        self._flight = _Flight(self._launched, rows, self._thread.submit(self._write, rows))
 
     def _land(self) -> None:
         """Wait for the write that runs; what it could not write is collected again."""
@@ -452,6 +452,7 @@ class Ledger:
         except BaseException:
             self._pending = flight.rows.followed_by(self._pending)
             raise
+        self._written = flight.number
 
     def _write(self, rows: _Pending) -> None:
         writer = self._writable()

@@ -8,11 +8,11 @@ from json.encoder import encode_basestring as _quoted
 from typing import Any, Literal, Protocol
 
 from trinity.canonical import canonical_json, sha256
+from trinity.runs.calls import CALL_ID_DIGITS
 from trinity.types import FinishReason, Message, PoolKind, Replicate, Usage
 
 ErrorKind = Literal["rate_limit", "server", "timeout", "connection", "malformed", "bad_request", "fatal"]
 
-CALL_ID_DIGITS = 16
 LARGEST_SEED = 0x7FFF_FFFF
 
 
