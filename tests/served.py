@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.commands import TINY, environment
-from trinity.testing.counts import Counts
+from trinity.testing.counts import Counts, Event
 
 SKILLS = {
     "reckoner": {"sums": 1.0, "words": 0.2, "plans": 0.2},
@@ -72,6 +72,25 @@ def pool_words(folder: Path, url: str, *, read_timeout_s: float = 10.0, determin
     agents = "".join(AGENT.format(name=name, deterministic=str(deterministic).lower()) for name in SKILLS)
     (folder / "conf" / "pool" / "served.yaml").write_text(POOL.format(url=url, read_timeout_s=read_timeout_s) + agents)
     return (*TINY, "pool=served", "--config-dir", str(folder / "conf"), *IMPATIENT)
+
+
+class Tail:
+    """The counts of a log that grows, each line read once."""
+
+    def __init__(self, log: Path) -> None:
+        self._log, self._read = log, 0
+        self._counts = Counts()
+
+    def received(self) -> int:
+        """Attempts that the server has seen until now."""
+        if self._log.exists():
+            with self._log.open("rb") as lines:
+                lines.seek(self._read)
+                whole = lines.read().rpartition(b"\n")[0].splitlines(keepends=True)
+            self._read += sum(map(len, whole)) + bool(whole)
+            for line in whole:
+                self._counts.note(Event.from_line(line))
+        return self._counts.received
 
 
 def counted(log: Path) -> Counts:

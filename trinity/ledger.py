@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from trinity.canonical import canonical_json
 from trinity.cli import LineParser, main_guard
 from trinity.errors import ConfigError, LedgerError
 
@@ -200,6 +201,10 @@ def read_request(path: Path) -> dict[str, Any]:
     from trinity.runs.files import read_json
 
     request = read_json(path)
+    try:
+        canonical_json(request)
+    except ValueError as error:
+        raise LedgerError(f"{path} holds a number that JSON does not know: {error}") from error
     messages = request.get("messages") if isinstance(request, dict) else None
     if not isinstance(messages, list) or not all(map(_is_message, messages)) or not _is_placed(request):
         raise LedgerError(

@@ -114,8 +114,8 @@ def changed_prompts(manifest: Mapping[str, Any]) -> Iterator[str]:
     from trinity.assembly import prompt_hashes
 
     now = prompt_hashes()
-    for name, value in manifest["prompts"].items():
-        if now.get(name) != value:
+    for name in sorted(now.keys() | manifest["prompts"].keys()):
+        if now.get(name) != manifest["prompts"].get(name):
             yield f"prompt {name}: changed since the run; take commit {manifest['git']['commit']}"
 
 

@@ -15,17 +15,22 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
+from trinity.context import Context
+from trinity.llm.client import Client
+from trinity.llm.pool import Pool
 from trinity.llm.store import SCHEMA, Store
 from trinity.llm.transports.base import Request, Template
+from trinity.llm.transports.scripted import ScriptedTransport
 from trinity.runs.calls import Answer, CallTable, RequestRows, answer_row
+from trinity.runs.ledger import Ledger
 from trinity.runs.nearest import nearest
 from trinity.runs.sqlite import open_database
-from trinity.types import Message, Replicate, Usage
+from trinity.types import Agent, Item, Message, Replicate, Task, Usage
 
 ROWS = int(os.environ.get("ROWS", "1000000"))
-SLICES, LOOKUPS = 10, 5_000
+SLICES, LOOKUPS, HITS = 10, 5_000, 40_000
 BOUGHT, IN_FLIGHT, BATCH = 10_000, 128, 20_000
 MODELS, PER_QUESTION = 7, 8
 QUESTION_CHARS, TRANSCRIPT_CHARS, TEXT_CHARS = 400, 300, 500
@@ -138,6 +143,47 @@ async def buy(store: Store, mark: str, *, claim: bool) -> float:
     return BOUGHT / (time.perf_counter() - start)
 
 
+async def hits(path: Path, rows: int) -> tuple[Seconds, float]:
+    """Time of `client.complete` where the store has the answer, in a fresh run with its own ledger; longest stall.
+
+    The requests are those that the store was filled with; the stall is the longest time in which a coroutine that only
+    wants to run again was not let in.
+    """
+    store, ledger = Store.open(path), Ledger.create(path.with_name("ledger.sqlite"))
+    agents = [Agent(f"a{number}", "e", f"model-{number}", SAMPLING) for number in range(MODELS)]
+    endpoint = ScriptedTransport(lambda _: RuntimeError("nobody is asked"), endpoint_id=TEMPLATES[0].endpoint_id)
+    client = Client(Pool("bench", agents, {"e": endpoint}), store, ledger)
+    numbers = random.Random(1).sample(range(rows), min(rows, HITS))
+    asked = [(agents[number % MODELS], make_messages(number), place(number)) for number in numbers]
+    longest = 0.0
+
+    async def ask() -> None:
+        while asked:
+            await client.complete(*asked.pop())
+
+    async def watch() -> None:
+        nonlocal longest
+        while asked:
+            last = time.perf_counter()
+            await asyncio.sleep(0)
+            longest = max(longest, time.perf_counter() - last)
+
+    start = Seconds(time.perf_counter(), time.process_time())
+    await asyncio.gather(watch(), *(ask() for _ in range(IN_FLIGHT)))
+    spent = Seconds(time.perf_counter() - start.clock, time.process_time() - start.cpu)
+    assert client.counts.reused == len(numbers)
+    await client.close()
+    ledger.close()
+    store.close()
+    return Seconds(spent.clock / len(numbers), spent.cpu / len(numbers)), longest
+
+
+def place(number: int) -> Context:
+    """The context in which the `number`-th request is made."""
+    item = Item(str(number), "bench", "", "", "")
+    return Context(cast("Task", None), item, Replicate("train", number % 16), 0)
+
+
 async def measure(path: Path, rows: int) -> list[dict[str, object]]:
     """All that a store is asked."""
     start = time.perf_counter()
@@ -147,6 +193,7 @@ async def measure(path: Path, rows: int) -> list[dict[str, object]]:
     slices = [[draw.randrange(rows) for _ in range(LOOKUPS)] for _ in range(SLICES)]
     given = [await look_up(store, numbers) for numbers in slices]
     hashed = [await hash_and_look_up(store, numbers) for numbers in slices]
+    found, stall = await hits(path, rows)
     put = await buy(store, "put", claim=False)
     claimed = await buy(store, "claim", claim=True)
     store.close()
@@ -154,6 +201,9 @@ async def measure(path: Path, rows: int) -> list[dict[str, object]]:
         line("open", opened, "s", "value < 1", ok=opened < 1),
         rate("look-up, hash given", given),
         rate("look-up, hash computed", hashed),
+        line("client.complete, found", 1 / found.clock, "calls/s", "value >= 8000", ok=found.clock <= 1 / 8000)
+        | {"cpu_us": round(1e6 * found.cpu, 1)},
+        line("client.complete, longest stall", 1000 * stall, "ms", "value < 20", ok=stall < 0.02),
         line("put, 128 at a time", put, "calls/s", "value >= 1000", ok=put >= 1000),
         line("claim and put, 128 at a time", claimed, "calls/s", "value >= 1000", ok=claimed >= 1000),
     ]

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
 from tests.llm.support import Log, Sleeps, make_agent, make_context, messages, scripted_pool
-from trinity.errors import BudgetError, CallError, EpisodeCapError, OfflineError
+from trinity.errors import BudgetError, CallError, EndpointError, EpisodeCapError, LedgerError, OfflineError
 from trinity.llm.budget import Budget, Cap, worst_case
 from trinity.llm.client import Client, Rules
 from trinity.llm.store import MemoryStore
 from trinity.llm.transports.base import Reply, Request, TransportError
+from trinity.runs.calls import Answer
 from trinity.types import Agent, Completion, Phase, Price, Spend, Usage
 
 AGENT = make_agent(price=Price(10.0, 40.0, "test"), sampling={"temperature": 1.0, "max_tokens": 20})
@@ -221,3 +222,57 @@ async def test_offline_tells_the_ledger_what_was_missing() -> None:
     assert [type(one) for one in outcomes] == [OfflineError] * 2
     assert len(log.misses) == 2
     assert log.begun == []
+
+
+async def test_a_full_store_loses_no_paid_answer() -> None:
+    """What cannot be stored is noted in the run's own ledger before the run stops, so that it is found on resume."""
+
+    class Full(MemoryStore):
+        async def put(self, answer: Answer, request: Mapping[str, Any]) -> Answer:
+            raise LedgerError("disk full")
+
+    client, log = make_client(Meter(0, failures=0), Rules(), store=Full())
+    outcomes = await ask_all(client, 3)
+    assert [str(one) for one in outcomes] == ["disk full"] * 3
+    assert [paid for _, paid, _ in log.notes] == [True] * 3
+    assert log.flushes
+
+
+async def test_a_provider_that_asks_for_days_stops_the_run() -> None:
+    """A wait beyond the user's patience is a line that names it, not an hour of silence and failed episodes."""
+    error = TransportError("rate_limit", "quota used up", status=429, retry_after=86_400.0)
+    client, _ = make_client(lambda _: error, Rules(concurrency=2))
+    outcomes = await ask_all(client, 5)
+    assert all(isinstance(one, EndpointError) for one in outcomes)
+    assert "asks for a wait of 86400 s, longer than retry.longest_retry_after_s=300" in str(outcomes[0])
+    assert client.pool.transport(AGENT).sent.total() <= 2  # type: ignore[attr-defined]
+
+
+async def test_a_provider_that_breaks_its_promise_is_asked_nothing_more_under_a_cap() -> None:
+    """An answer longer than `max_tokens` is kept and paid, and the run stops before the next one."""
+    reply = Reply("3", "", "stop", Usage(10, 5000))
+    client, _ = make_client(lambda _: reply, Rules(Budget(Cap(weighted_tokens=10**6), {}, {}), concurrency=1))
+    outcomes = await ask_all(client, 3)
+    assert isinstance(outcomes[0], Completion)
+    assert [type(one) for one in outcomes[1:]] == [EndpointError] * 2
+    assert "no budget can be kept" in str(outcomes[1])
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "3",
+        Reply(3, "", "stop", None),  # type: ignore[arg-type]
+        Reply("3", "", "bored", None),  # type: ignore[arg-type]
+        Reply("3", "", "stop", Usage(-5, 1)),
+        Reply("3", "", "stop", Usage(5, 1, 0, 9)),
+        Reply("3", "", "stop", Usage(5, 1.5)),  # type: ignore[arg-type]
+    ],
+)
+async def test_replies_that_are_none_fail_their_call(reply: object) -> None:
+    """Whatever somebody's transport returns, the run goes on and no nonsense reaches budget or ledger."""
+    client, log = make_client(lambda _: reply, Rules(Budget(Cap(calls=9), {}, {})))
+    (outcome,) = await ask_all(client, 1)
+    assert isinstance(outcome, CallError)
+    assert "the transport returned" in str(outcome)
+    assert log.notes == []

@@ -151,7 +151,7 @@ def test_a_changed_function_is_another_endpoint(tmp_path: Path, monkeypatch: pyt
     ("function", "line"),
     [
         ("no.such.thing", "function: no.such.thing cannot be imported"),
-        ("shout", "function: shout cannot be imported: Empty module name; write package.module.function"),
+        ("shout", "function: shout cannot be imported (ValueError: Empty module name); write package.module.function"),
         (f"{HERE}.shuot", "holds no 'shuot'; did you mean 'shout'?"),
         (f"{HERE}.HERE", "is no function but a str"),
         ("math.sqrt", "the source of math.sqrt cannot be read"),

@@ -41,6 +41,9 @@ _OUTPUT_KEYS = ("max_tokens", "max_completion_tokens")
 _NO_WORK: frozenset[ErrorKind] = frozenset({"rate_limit", "bad_request", "fatal"})
 _CLIENT_ERRORS = range(400, 500)
 
+LARGEST = 1e15
+"""More than anybody has; beyond it picodollars and tokens are no longer exact."""
+
 _PICO = 10**12
 """USD are summed as whole picodollars: a sum of floats could pass a cap, or refuse an exact fit, by rounding."""
 
@@ -87,7 +90,7 @@ class Caps:
         return cls(
             run=_cap("budget.run", given.get("run")),
             phases={phase: _cap(f"budget.phases.{phase}", phases.get(phase)) for phase in PHASES},
-            episode=_cap("budget.episode", given.get("episode")),
+            episode=_above_nothing("budget.episode", _cap("budget.episode", given.get("episode"))),
             confirm_usd=_amount("budget.confirm_usd", given.get("confirm_usd")),
         )
 
@@ -125,12 +128,22 @@ def _cap(place: str, given: Any) -> Cap:
     )
 
 
+def _above_nothing(place: str, cap: Cap) -> Cap:
+    """An episode that may make no call at all has no answer, whatever is asked."""
+    for axis, value in asdict(cap).items():
+        if value == 0:
+            raise ConfigError(f"{place}.{axis}=0: no episode could make a call; null for no cap")
+    return cap
+
+
 def _amount(key: str, value: Any, *, whole: bool = False) -> float | None:
     if value is None:
         return None
-    number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+    number = isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
     if not number or (whole and value != int(value)):
         raise ConfigError(f"{key}={value}: must be a {'whole ' if whole else ''}number of at least 0, or null for none")
+    if value > LARGEST:
+        raise ConfigError(f"{key}={value}: must be at most {LARGEST:g}, or null for none")
     return float(value)
 
 

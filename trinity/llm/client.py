@@ -6,11 +6,12 @@ import asyncio
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from trinity.context import Context
-from trinity.errors import CallError, EndpointError, EpisodeCapError, OfflineError, TrinityError
+from trinity.errors import CallError, EndpointError, EpisodeCapError, LedgerError, OfflineError, TrinityError
 from trinity.llm.budget import (
     Budget,
     Cap,
@@ -18,6 +19,7 @@ from trinity.llm.budget import (
     actual,
     failed_spend,
     fits_episode,
+    output_limit,
     worst_case,
     worst_spend,
     worst_usage,
@@ -27,7 +29,7 @@ from trinity.llm.pool import Pool
 from trinity.llm.pricing import CountTokens, cost_usd, estimated_usage, gflop, rough_tokens
 from trinity.llm.retry import Answered, RetryPolicy, Sleep, is_empty, send_with_retries
 from trinity.llm.store import CallStore
-from trinity.llm.transports.base import Request, Template, TransportError
+from trinity.llm.transports.base import Request, Template, TransportError, checked
 from trinity.runs.calls import Answer
 from trinity.types import NOTHING, Agent, Completion, Message, Phase, Price, Spend
 
@@ -281,13 +283,37 @@ class Client:
         try:
             answered = await send_with_retries(request, attempt, self._rules.retries, self._sleep)
             self._health.answered(agent)
-            return await self._store.put(self._answer(request, answered), request.to_json())
+            return await self._keep(agent, request, self._answer(request, answered))
         except TransportError as error:
             await self._store.release(request.hash)
+            self._refuse_long_wait(agent, error)
             raise self._health.failure(agent, error) from error
         except BaseException:
             await self._store.release(request.hash)
             raise
+
+    async def _keep(self, agent: Agent, request: Request, answer: Answer) -> Answer:
+        """Put an answer into the store; where that fails the run's own ledger keeps it, for it was paid."""
+        try:
+            return await self._store.put(answer, request.to_json())
+        except LedgerError:
+            if self._ledger is not None:
+                self._ledger.note_call(answer, request.to_json(), paid=True, price=agent.price)
+                with suppress(LedgerError):
+                    await self._ledger.flushed()
+            raise
+
+    def _refuse_long_wait(self, agent: Agent, error: TransportError) -> None:
+        """Stop where a provider wants to be left alone for longer than the user will wait (a quota is used up, say)."""
+        longest = self._rules.retries.longest_retry_after_s
+        if error.kind == "rate_limit" and (error.retry_after or 0.0) > longest:
+            raise self._health.stop(
+                agent,
+                EndpointError(
+                    f"agent {agent.name}: {error}; it asks for a wait of {error.retry_after:.0f} s, longer than "
+                    f"retry.longest_retry_after_s={longest:g}; resume the run after that, or raise the limit"
+                ),
+            )
 
     async def _attempt(self, one: _Try) -> Answered:
         """One attempt within budget and limits, entered in the ledger before and after."""
@@ -301,7 +327,8 @@ class Client:
                 answered = await self._send(one, worst, charge)
             except TransportError as error:
                 if error.kind == "rate_limit":
-                    limiter.throttled(error.retry_after)
+                    longest = self._rules.retries.longest_retry_after_s
+                    limiter.throttled(None if (error.retry_after or 0.0) > longest else error.retry_after)
                 raise
             except EndpointError as error:
                 self._health.stop(one.agent, error)
@@ -318,7 +345,7 @@ class Client:
         start = time.perf_counter()
         self._on_wire.add(one.request.hash)
         try:
-            reply = await self.pool.transport(one.agent).send(one.request, one.seed)
+            reply = checked(await self.pool.transport(one.agent).send(one.request, one.seed))
         except TransportError as error:
             self._health.heard(one.agent, error)
             charge.settle(failed_spend(error.kind, error.status, error.refused, worst))
@@ -332,7 +359,19 @@ class Client:
         latency_s = time.perf_counter() - start
         charge.settle(worst if reply.usage is None else actual(one.agent, reply.usage))
         self._end(entry, "empty" if is_empty(reply) else "answered", None, "", charge.spend)
+        self._refuse_broken_promise(one.agent, worst, charge.spend)
         return Answered(reply, one.number, latency_s)
+
+    def _refuse_broken_promise(self, agent: Agent, worst: Spend, spend: Spend) -> None:
+        """Ask an endpoint nothing more whose answers are longer than `max_tokens` allows: no cap could be kept."""
+        if self._rules.budget.capped and output_limit(agent) and spend.weighted_tokens > worst.weighted_tokens:
+            self._health.stop(
+                agent,
+                EndpointError(
+                    f"agent {agent.name}: an answer was billed {spend.weighted_tokens} weighted tokens where at most "
+                    f"{worst.weighted_tokens} were possible, so no budget can be kept; check max_tokens"
+                ),
+            )
 
     def _limiter(self, agent: Agent) -> Limiter:
         known = self._limiters.get(agent.endpoint)

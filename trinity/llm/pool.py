@@ -22,6 +22,8 @@ from trinity.types import Agent, PoolKind, Price
 
 STYLES = Path(__file__).parent.parent / "coordinator" / "prompts" / "styles"
 
+HIGHEST_USD = 1e9
+
 RESERVED = frozenset({"model", "messages", "seed", "stream", "n"})
 """Keys of the wire that the client sets itself, or that would break one request = one answer."""
 
@@ -183,6 +185,8 @@ def build_pool(
         ConfigError: as `Pool` and `read_agent` say, or an endpoint's config is wrong.
         EndpointError: no agent is left.
     """
+    if isinstance(agents, (str, Mapping)) or not isinstance(agents, Sequence):
+        raise ConfigError(f"pool {name}: `agents` must be a list of mappings, not {agents!r}")
     read = [read_agent(name, number, entry) for number, entry in enumerate(agents)]
     _refuse_strangers(name, read, endpoints)
     checked = _checked_limits(name, limits or {}, endpoints)
@@ -384,8 +388,8 @@ def _listed(where: str, model: str, provider: str | None) -> Price:
 
 def _usd(where: str, price: Mapping[str, Any], key: str) -> float:
     value: Any = price.get(key)
-    if not _is_number(value) or value < 0:
-        raise ConfigError(f"{where}: `price.{key}` must be USD per million tokens (>= 0), not {value!r}")
+    if not _is_number(value) or not 0 <= value <= HIGHEST_USD:
+        raise ConfigError(f"{where}: `price.{key}` must be USD per million tokens (0 to 1e9), not {value!r}")
     return float(value)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, Self
@@ -149,7 +149,7 @@ class Store:
             LedgerError: it could not be written; the claim then ends with this process.
         """
         self._ours.discard(request_hash)
-        if self._writer is not None:
+        if self._writer is not None and not self._writer.closed:
             await self._writer.do(partial(self._written_leases.end, request_hash))
 
     def count(self) -> int:
@@ -176,7 +176,9 @@ class Store:
     def _end_reading(self) -> None:
         if self._reader is not None:
             self._reader = None
-            self._database.execute("COMMIT")
+            # It has written nothing; what is wrong with the file the next look-up finds out and says.
+            with suppress(LedgerError):
+                self._database.execute("COMMIT")
 
     def _start_writer(self, owner: str) -> Writer:
         database = open_database(self.path, SCHEMA, "open_or_create", cache_mib=WRITER_CACHE_MIB, any_thread=True)

@@ -56,6 +56,11 @@ class Writer:
         if not self._closed:
             self._queue.put(_Job(act, None))
 
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more is taken."""
+        return self._closed
+
     def close(self) -> None:
         """Do what is queued, then close the connection; a second call does nothing."""
         if not self._closed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from json.encoder import encode_basestring as _quoted
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 from trinity.canonical import canonical_json, sha256
 from trinity.runs.calls import CALL_ID_DIGITS
@@ -14,6 +14,8 @@ from trinity.types import FinishReason, Message, PoolKind, Replicate, Usage
 ErrorKind = Literal["rate_limit", "server", "timeout", "connection", "malformed", "bad_request", "fatal"]
 
 LARGEST_SEED = 0x7FFF_FFFF
+MOST_TOKENS = 2**40
+_FINISH_REASONS = get_args(FinishReason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,28 @@ class Reply:
     reasoning: str
     finish_reason: FinishReason
     usage: Usage | None
+
+
+def checked(reply: Any) -> Reply:
+    """`reply`, if it is one that can be kept: a transport may be somebody else's.
+
+    Raises:
+        TransportError: it is none, or one of its parts is not what it must be.
+    """
+    if not isinstance(reply, Reply):
+        raise TransportError("bad_request", f"the transport returned a {type(reply).__name__}, not a Reply")
+    told: tuple[Any, ...] = (reply.text, reply.reasoning, reply.usage)  # whatever their annotations say
+    text, reasoning, usage = told
+    if type(text) is not str or type(reasoning) is not str or reply.finish_reason not in _FINISH_REASONS:
+        raise TransportError("bad_request", "the transport returned a Reply whose text or finish reason is none")
+    if usage is not None and not (type(usage) is Usage and _is_possible(usage)):
+        raise TransportError("bad_request", "the transport returned a usage that is not whole numbers of at least 0")
+    return reply
+
+
+def _is_possible(usage: Usage) -> bool:
+    counts = (usage.input_tokens, usage.output_tokens, usage.reasoning_tokens, usage.cached_tokens)
+    return all(type(count) is int and 0 <= count < MOST_TOKENS for count in counts) and counts[3] <= counts[0]
 
 
 class TransportError(Exception):

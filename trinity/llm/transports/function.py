@@ -79,7 +79,7 @@ class FunctionTransport:
                 said = await self._call(messages)
         except TransportError:
             raise
-        except Exception as error:  # noqa: BLE001 - a function may raise anything; its call has failed
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a function may raise anything; its call has failed
             failed = self._failure(error)
         else:
             return self._reply(said)
@@ -93,7 +93,7 @@ class FunctionTransport:
             return await self._function(messages)  # type: ignore[misc]  # a coroutine, as the line above says
         return await _in_thread(self._function, messages)
 
-    def _failure(self, error: Exception) -> TransportError:
+    def _failure(self, error: BaseException) -> TransportError:
         if isinstance(error, TimeoutError) and not str(error):
             return TransportError("bad_request", f"function {self._name}: no answer within {self._timeout_s} s")
         told = detail(f"{type(error).__name__}: {error}", Redactor(in_environment()))
@@ -145,8 +145,9 @@ def _import(path: str) -> Any:
     module_name, _, name = path.rpartition(".")
     try:
         module = importlib.import_module(module_name)
-    except (ImportError, ValueError) as error:
-        raise ConfigError(f"function: {path} cannot be imported: {error}; write package.module.function") from error
+    except (Exception, SystemExit) as error:  # importing runs the module, which may do anything
+        what = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"function: {path} cannot be imported ({what}); write package.module.function") from error
     if not hasattr(module, name):
         near = did_you_mean(name, [known for known in vars(module) if not known.startswith("_")])
         raise ConfigError(f"function: {module_name} holds no {name!r}; {near}")

@@ -122,7 +122,10 @@ def read_reply(body: Any) -> Reply:
         raise TransportError("malformed", f"no complete chat completion ({type(error).__name__})", status=200) from None
     if refusal and not text:
         text, finish = refusal, "content_filter"
-    return Reply(text, reasoning, finish, read_usage(body.get("usage"), body.get("timings")))
+    usage = read_usage(body.get("usage"), body.get("timings"))
+    if usage is not None and says_nothing(usage, text or reasoning):
+        usage = None
+    return Reply(text, reasoning, finish, usage)
 
 
 def read_finish(reason: str | None) -> FinishReason:
@@ -135,7 +138,7 @@ def read_finish(reason: str | None) -> FinishReason:
         return "stop"
     finish = _FINISH.get(reason.partition(":")[0].lower())
     if finish is None:
-        raise TransportError("malformed", f"no complete answer: finish reason {reason[:40]}", status=200)
+        raise TransportError("malformed", f"no complete answer: finish reason {reason}", status=200)
     return finish
 
 
@@ -191,6 +194,11 @@ def read_usage(usage: Any, timings: Any = None) -> Usage | None:
         hidden = max(beyond, 0)
     on_top = hidden > written or (hidden > 0 and beyond == hidden)
     return Usage(given, written if on_top else written - hidden, hidden, min(_cached(usage, timings), given))
+
+
+def says_nothing(usage: Usage, written: str) -> bool:
+    """Whether zeros stand where tokens must have been: a prompt is never empty, and a text has tokens."""
+    return usage.input_tokens == 0 or (bool(written) and usage.output_tokens + usage.reasoning_tokens == 0)
 
 
 def _cached(usage: Any, timings: Any) -> int:
