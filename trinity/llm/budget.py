@@ -258,6 +258,11 @@ def _units(spend: Spend) -> _Units:
     return round((usd or 0.0) * _PICO), tokens, calls
 
 
+def _rounded(spend: Spend) -> Spend:
+    """A sum of many floats without their dust, which would refuse an exact fit: to a billionth of a dollar."""
+    return spend if spend.usd is None else spend._replace(usd=round(spend.usd, 9))
+
+
 def _limits(cap: Cap) -> tuple[int | None, int | None, int | None]:
     return None if cap.usd is None else round(cap.usd * _PICO), cap.weighted_tokens, cap.calls
 
@@ -404,7 +409,7 @@ class Budget:
             for account in self._accounts[phase]:
                 account.check_priced(spend)
                 account.priced &= spend.usd is not None
-                account.add(*_units(spend))
+                account.add(*_units(_rounded(spend)))
 
     @asynccontextmanager
     async def attempt(self, worst: Spend, phase: Phase, order: int) -> AsyncIterator[Charge]:
