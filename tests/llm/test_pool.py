@@ -224,6 +224,17 @@ def test_a_wrong_limit_is_one_line(limits: Any, line: str) -> None:
     assert line in str(caught.value)
 
 
+def test_a_local_server_is_asked_as_much_as_it_can_answer() -> None:
+    """Calls wait for their turn where they are timed and can be cancelled, not in the server's own queue."""
+
+    class Slotted(ScriptedTransport):
+        def settings(self) -> dict[str, Any]:
+            return {"slots": 2}
+
+    pool = Pool("p", [make_agent()], {"e": Slotted(lambda _: None)})  # type: ignore[arg-type, return-value]
+    assert [pool.limit("e", concurrency).concurrency for concurrency in (1, 64)] == [1, 2]
+
+
 def test_limits_are_those_of_the_endpoint() -> None:
     """What the pool says of an endpoint goes before the run's default; an endpoint that is not used may have one."""
     endpoints = {"main": SCRIPT, "side": SCRIPT, "spare": SCRIPT}

@@ -101,14 +101,16 @@ class Pool:
         return self._endpoints[agent.endpoint]
 
     def limit(self, endpoint: str, concurrency: int) -> Limit:
-        """What an endpoint can take; `concurrency` holds where its limits name none.
+        """What an endpoint can take; where its limits name none, `concurrency` or a local server's slots, if fewer.
 
         Raises:
             ConfigError: there is no such endpoint, or `concurrency` is out of range.
         """
         if endpoint not in self._endpoints:
             raise ConfigError(f"pool {self.name}: {_unknown('endpoint', endpoint, self._endpoints)}")
-        return Limit.from_config(f"limits.{endpoint}", self._limits.get(endpoint), concurrency)
+        slots = self._endpoints[endpoint].settings().get("slots") or concurrency
+        # A call that waits here and not in the server's own queue is timed from its turn on, and can be cancelled.
+        return Limit.from_config(f"limits.{endpoint}", self._limits.get(endpoint), min(concurrency, slots))
 
     def drop(self, name: str, reason: str) -> None:
         """Go on without an agent.

@@ -50,6 +50,8 @@ class LocalServer:
     `slots` the requests it works on at once, `context` the tokens each slot holds, prompt and answer together. Answers
     are repeatable with one slot and without a prompt cache: batches of changing size, and states computed in other
     chunks, round differently. Requests wait for a slot on our side, so that no time-out runs while they wait.
+
+    `prompt_log` is a folder, made if need be, into which the engine writes each prompt that it is asked, a file each.
     """
 
     kind: PoolKind = "live"
@@ -63,6 +65,7 @@ class LocalServer:
         slots: int = 1,
         prompt_cache: bool = False,
         context: int = 2048,
+        prompt_log: str | None = None,
     ) -> None:
         self._weights = weights
         self._store = store
@@ -70,6 +73,7 @@ class LocalServer:
         self._slots = slots
         self._prompt_cache = prompt_cache
         self._context = context
+        self._prompt_log = prompt_log
         for key, value in (("threads", self._threads), ("slots", slots), ("context", context)):
             if value < 1:
                 raise ConfigError(f"local model {weights}: {key} is {value}; it must be at least 1")
@@ -158,6 +162,8 @@ class LocalServer:
         from trinity.llm.transports.openai_http import OpenAIHTTP
 
         path = await asyncio.to_thread(self.prepare)
+        if self._prompt_log is not None:
+            Path(self._prompt_log).mkdir(parents=True, exist_ok=True)
         self._engine = _Engine(self._options(path))
         address = await asyncio.to_thread(self._engine.start)
         return OpenAIHTTP(
@@ -175,6 +181,7 @@ class LocalServer:
             "slots": self._slots,
             "prompt_cache": self._prompt_cache,
             "context": self._context,
+            "prompt_log": self._prompt_log,
         }
 
     async def close(self) -> None:
@@ -318,6 +325,8 @@ def _parameters(parameters: Any, options: Mapping[str, Any]) -> Any:
     if not options["prompt_cache"]:
         parameters.cache_ram_mib = 0
         parameters.cache_idle_slots = False
+    if options["prompt_log"] is not None:
+        parameters.path_prompts_log_dir = options["prompt_log"]
     # It would shrink the context to what it guesses to fit.
     parameters.fit_params = False
     parameters.offline = True
