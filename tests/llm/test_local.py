@@ -322,7 +322,7 @@ FORGETFUL = textwrap.dedent(
         await server.send(Request("x", "x", ({"role": "user", "content": "Hi"},), {"max_tokens": 1}, {}), 1)
         http = await server._http()
         await http.close()
-        print(server._engine._process.pid, urlsplit(http._wire_url).port, flush=True)
+        print(server._engine._process.pid, urlsplit(http._shown_url).port, flush=True)
         if sys.argv[1] == "hang":
             await asyncio.sleep(600)
 
