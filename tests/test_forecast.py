@@ -18,7 +18,7 @@ from trinity.arena import Contender
 from trinity.coordinator.heads import LinearHead
 from trinity.errors import ConfigError
 from trinity.forecast import Forecast, Ground, dearest, episode
-from trinity.llm.budget import worst_case
+from trinity.llm.budget import Cap, Caps, worst_case
 from trinity.pipeline import contest
 from trinity.plan import confirm, foresee, plan_table, total, worst_usd
 from trinity.trainers.sep_cma_es import SepCMAES
@@ -113,16 +113,19 @@ def test_a_dear_run_wants_to_be_confirmed() -> None:
     """Above the limit the line says the amount and both ways on; at it the run starts, as under a cap of its own."""
     dear = {"one": Forecast(1, Spend(12.345678, 1, 1))}
     with pytest.raises(ConfigError, match=r"may cost 12.35 USD, and budget.confirm_usd=10; .* yes=true, or set budget"):
-        confirm(dear, PRICED, None, 10)
-    confirm(dear, PRICED, 5.0, 10)
-    confirm({"one": Forecast(1, Spend(10.0, 1, 1))}, PRICED, None, 10)
+        confirm(dear, PRICED, Caps(confirm_usd=10))
+    confirm(dear, PRICED, Caps(Cap(usd=5.0), confirm_usd=10))
+    confirm({"one": Forecast(1, Spend(10.0, 1, 1))}, PRICED, Caps(confirm_usd=10))
 
 
-def test_an_unknown_cost_wants_to_be_confirmed() -> None:
-    """A missing price or forecast is not taken for zero: the line names it."""
-    unpriced = {"one": Forecast(1, Spend(None, 1, 1))}
-    with pytest.raises(ConfigError, match=r"is not known \(no price: cat\)"):
-        confirm(unpriced, [*PRICED[:2], replace(PRICED[2], price=None)], None, 10)
-    with pytest.raises(ConfigError, match=r"is not known \(no forecast: theirs\)"):
-        confirm({"theirs": None}, PRICED, None, 10)
-    confirm({"theirs": None}, PRICED, 5.0, 10)
+def test_an_unknown_cost_wants_to_be_confirmed_or_capped() -> None:
+    """A missing price or forecast is not taken for zero: the line names it; any cap of the run bounds it."""
+    unpriced = {"one": Forecast(1, Spend(None, 1, 7))}
+    mixed = [*PRICED[:2], replace(PRICED[2], price=None)]
+    with pytest.raises(ConfigError, match=r"7 calls whose cost is not known \(no price: cat\); .* set budget.run.c"):
+        confirm(unpriced, mixed, Caps(confirm_usd=10))
+    confirm(unpriced, mixed, Caps(Cap(calls=5), confirm_usd=10))
+    confirm(unpriced, mixed, Caps(confirm_usd=None))
+    with pytest.raises(ConfigError, match=r"not known \(no forecast: theirs\)"):
+        confirm({"theirs": None}, PRICED, Caps(confirm_usd=10))
+    confirm({"theirs": None}, PRICED, Caps(Cap(usd=5.0), confirm_usd=10))

@@ -107,7 +107,7 @@ def lost_with_a_process(again: AskedAgain, had: list[Kill]) -> bool:
 def test_twenty_kills_change_nothing(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
     """Resumed each time, records and theta are those of a run left alone, and no stored answer was asked for again.
 
-    All that is asked twice is what was in flight when a process died: the server had written the answer, no disk had it.
+    All that is asked twice was in flight when a process died: the server had written the answer, no disk had it.
     """
     calm, folder, slow = tmp_path / "calm", tmp_path / "killed", ("--latency-ms", "5", "15")
     with server(calm, *slow) as (url, log):
@@ -179,3 +179,51 @@ def test_caps_hold_at_the_server(
         done = played("trinity.run", f"resume={run}", f"budget.run.{axis}={100 * cap}", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
     assert results(run) == uncapped
+
+
+LOCAL = """\
+_target_: trinity.llm.pool.build_pool
+_recursive_: false
+_convert_: all
+name: small
+endpoints:
+  engine:
+    _target_: trinity.llm.transports.local.LocalServer
+    weights: smollm2-135m-instruct
+    store: {_target_: trinity.llm.weights.Weights}
+    prompt_log: prompts
+agents:
+  - name: small
+    endpoint: engine
+    model: smollm2-135m-instruct
+    sampling: {temperature: 0, max_tokens: 4}
+    deterministic: true
+"""
+
+
+def asked(prompts: Path) -> list[str]:
+    """The prompts that the engines were given, in their order; the name of each file is a time."""
+    return [file.read_text("utf-8") for file in sorted(prompts.glob("*.txt"))]
+
+
+@pytest.mark.weights
+@pytest.mark.timeout(600)
+def test_a_live_model_is_asked_nothing_twice(tmp_path: Path) -> None:
+    """Killed at its fifth prompt and resumed, a run asks the engine nothing that it had an answer to, and ends."""
+    pools, prompts = tmp_path / "conf" / "pool", tmp_path / "prompts"
+    pools.mkdir(parents=True)
+    (pools / "small.yaml").write_text(LOCAL, "utf-8")
+    words = ("--config-dir", "conf", "pool=small", "task=[python_values]", "method=[single]", "name=live")
+    process = forked("trinity.run", *words, "data.n_test=8", cwd=tmp_path)
+    kill = killed_when(process, lambda: len(asked(prompts)) >= 5 and len(stored(tmp_path)) >= 4, tmp_path)
+    before = asked(prompts)
+    done = played("trinity.run", f"resume={only_run(tmp_path, 'live')}", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    after = asked(prompts)[len(before) :]
+    answered = before[: len(kill.stored)]  # there is one slot, so that answers come in the order of the prompts
+    assert 4 <= len(answered) < 8
+    assert not set(answered) & set(after)
+    assert len({*answered, *after}) == len(answered) + len(after) == 8
+    records = list(read_records(only_run(tmp_path, "live") / "records.parquet"))
+    assert len(records) == 8
+    assert not {record.status for record in records} & {"error", "over_budget"}

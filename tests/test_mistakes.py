@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
-from tests.commands import TINY
+from tests.commands import TINY, command
 from tests.inprocess import played
 from trinity.errors import SplitError
 from trinity.splits import check_disjoint
 from trinity.types import Item
 
 EVERYDAY = ("+experiment=scripted", "task=[everyday]", "data.n_train=2", "data.n_val=2", "data.n_test=2")
+Play = Callable[..., CompletedProcess[str]]
 
 
-def line(cwd: Path, *words: str, **environment: str) -> str:
+def line(cwd: Path, *words: str, play: Play = played, **environment: str) -> str:
     """The one line that a mistaken command prints."""
-    done = played("trinity.run", *words, cwd=cwd, **environment)
+    done = play("trinity.run", *words, cwd=cwd, **environment)
     assert done.returncode == 2, done.stderr
     *progress, text = done.stderr.splitlines()
     assert text.startswith("error: ")
@@ -120,6 +123,7 @@ class TestEndpoints:
             tmp_path,
             *TINY,
             "pool=openai_http",
+            play=command,
             OPENAI_BASE_URL="http://127.0.0.1:9/v1",
             OPENAI_MODEL="m",
             OPENAI_API_KEY="canary-5d1f",

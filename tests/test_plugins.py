@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import ROOT, command, environment, only_run
+from tests.inprocess import played
 from trinity.config import find_configs, group_options
 from trinity.errors import ConfigError
 from trinity.plugins import GROUP, check_clashes, name_folders, plugins, search_folders
@@ -49,6 +50,18 @@ def acme(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
+def here(acme: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The document's package is there in this process, until the test ends."""
+    monkeypatch.syspath_prepend(acme.removeprefix(f"{ROOT}:"))
+    plugins.cache_clear()
+    yield
+    name_folders([])
+    plugins.cache_clear()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "acme"]:
+        del sys.modules[name]
+
+
+@pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
     """`installed(files, points)`: the plug-in is there in this process, until the test ends."""
 
@@ -82,40 +95,43 @@ def test_the_example_runs_to_its_replay(acme: str, tmp_path: Path) -> None:
     assert command("trinity.replay", str(run), cwd=tmp_path, PYTHONPATH=acme).returncode == 0
 
 
-def test_a_function_is_an_agent(acme: str, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("here")
+def test_a_function_is_an_agent(tmp_path: Path) -> None:
     """The document's function answers as any model does, and its pool is a live one."""
     words = ("+experiment=acme", "pool=multiplier", "method=[single]")
-    done = command("trinity.run", *words, cwd=tmp_path, PYTHONPATH=acme)
+    done = played("trinity.run", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     summary = json.loads((only_run(tmp_path, "acme") / "summary.json").read_bytes())
     assert summary["pool_kind"] == "live"
     assert {row["accuracy"] for row in summary["rows"]} == {1.0}
 
 
-def test_help_and_hints_know_plugins(acme: str, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("here")
+def test_help_and_hints_know_plugins(tmp_path: Path) -> None:
     """A plug-in's options stand in --help and are the nearest names."""
-    shown = command("trinity.run", "--help", cwd=tmp_path, PYTHONPATH=acme).stdout
+    shown = played("trinity.run", "--help", cwd=tmp_path).stdout
     assert re.search(r"^  method: .*\bcascade\b", shown, re.MULTILINE)
-    done = command("trinity.run", "pool=reckoner", cwd=tmp_path, PYTHONPATH=acme)
+    done = played("trinity.run", "pool=reckoner", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (
         2,
         "error: pool=reckoner: there is no such option; did you mean 'reckoners'?\n",
     )
 
 
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
     "words", [("--config-dir", "mine"), ("--config-dir=mine",), ("hydra.searchpath=[file://mine]",)]
 )
-def test_a_folder_of_the_users_goes_with_plugins(words: tuple[str, ...], acme: str, tmp_path: Path) -> None:
+def test_a_folder_of_the_users_goes_with_plugins(words: tuple[str, ...], tmp_path: Path) -> None:
     """Options of a user's folder and of a plug-in are found together, however the folder is named."""
     (tmp_path / "mine" / "experiment").mkdir(parents=True)
     text = "# @package _global_\ndefaults: [{override /coordinator: blind}]\nname: theirs\n"
     (tmp_path / "mine" / "experiment" / "own.yaml").write_text(text, "utf-8")
-    done = command("trinity.run", *words, "+experiment=own", "--cfg", "job", cwd=tmp_path, PYTHONPATH=acme)
+    done = played("trinity.run", *words, "+experiment=own", "--cfg", "job", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "name: theirs" in done.stdout
     assert "acme.head.BlindHead" in done.stdout
-    done = command("trinity.run", *words, "+experiment=owm", cwd=tmp_path, PYTHONPATH=acme)
+    done = played("trinity.run", *words, "+experiment=owm", cwd=tmp_path)
     assert "did you mean 'own'?" in done.stderr
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import sqlite3
@@ -12,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.commands import TINY, command, only_run, started
+from tests.commands import TINY, command, only_run
+from tests.inprocess import forked, played
 from trinity.runs.checkpoint import load_policy
 from trinity.runs.records import comparable, read_records
 
@@ -84,7 +86,7 @@ class TestRun:
     def test_second_run_pays_nothing(self, finished: Path, tmp_path: Path) -> None:
         """The same run with the first one's store buys no call and finds the same, in another order of answers."""
         store = finished.parents[1] / "store.sqlite"
-        done = command("trinity.run", *TINY, LATE, f"store={store}", cwd=tmp_path)
+        done = played("trinity.run", *TINY, LATE, f"store={store}", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         again = only_run(tmp_path)
         assert rows(again) == rows(finished)
@@ -93,7 +95,7 @@ class TestRun:
 
     def test_independent_run_is_equal(self, finished: Path, tmp_path: Path) -> None:
         """A run with its own store and one episode at a time gives equal records and theta."""
-        done = command("trinity.run", *TINY, "concurrency=1", cwd=tmp_path)
+        done = played("trinity.run", *TINY, "concurrency=1", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert rows(only_run(tmp_path)) == rows(finished)
         assert theta(only_run(tmp_path)) == theta(finished)
@@ -105,11 +107,11 @@ class TestResume:
     @pytest.mark.parametrize("records", [5, 60, 130])
     def test_sigkill(self, records: int, finished: Path, tmp_path: Path) -> None:
         """Killed after some records and resumed, a run ends as if nothing had happened, and asks nothing twice."""
-        process = started("trinity.run", *TINY, LATE, cwd=tmp_path)
+        process = forked("trinity.run", *TINY, LATE, cwd=tmp_path)
         run = _when(tmp_path, records)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        done = command("trinity.run", f"resume={run}", cwd=tmp_path)
+        process.kill()
+        process.join()
+        done = played("trinity.run", f"resume={run}", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert rows(run) == rows(finished)
         assert theta(run) == theta(finished)
@@ -119,13 +121,13 @@ class TestResume:
 
     def test_store_is_gone(self, finished: Path, tmp_path: Path) -> None:
         """A run goes on with its own answers when the shared store is lost: no answered call is bought again."""
-        process = started("trinity.run", *TINY, LATE, cwd=tmp_path)
+        process = forked("trinity.run", *TINY, LATE, cwd=tmp_path)
         run = _when(tmp_path, 60)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.kill()
+        process.join()
         for file in (tmp_path / "outputs").glob("store.sqlite*"):
             file.unlink()
-        done = command("trinity.run", f"resume={run}", cwd=tmp_path)
+        done = played("trinity.run", f"resume={run}", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert (rows(run), paid(run)) == (rows(finished), paid(finished))
 
@@ -134,7 +136,7 @@ class TestResume:
         manifest = json.loads((copy / "manifest.json").read_bytes())
         manifest["prompts"]["trinity.coordinator/worker.txt"] = "0" * 64
         (copy / "manifest.json").write_text(json.dumps({**manifest, "finished": False}))
-        done = command("trinity.run", f"resume={copy}", cwd=tmp_path)
+        done = played("trinity.run", f"resume={copy}", cwd=tmp_path)
         assert done.returncode == 2
         assert "prompt file trinity.coordinator/worker.txt has changed" in done.stderr
 
@@ -142,27 +144,27 @@ class TestResume:
         """A resumed run takes its own configuration; another one on the command line is refused, naming the key."""
         manifest = json.loads((copy / "manifest.json").read_bytes())
         (copy / "manifest.json").write_text(json.dumps({**manifest, "finished": False}))
-        done = command("trinity.run", *TINY, LATE, "seed=3", f"resume={copy}", cwd=tmp_path)
+        done = played("trinity.run", *TINY, LATE, "seed=3", f"resume={copy}", cwd=tmp_path)
         assert done.returncode == 2
         assert "seed was 0 and cannot become 3" in done.stderr
-        done = command("trinity.run", "concurrency=2", f"resume={copy}", cwd=tmp_path)
+        done = played("trinity.run", "concurrency=2", f"resume={copy}", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert "concurrency=2" in json.loads((copy / "manifest.json").read_bytes())["changes"][-1]["note"]
 
     def test_one_process_at_a_time(self, tmp_path: Path) -> None:
         """A run that another process works in is not taken up."""
-        process = started("trinity.run", *TINY, LATE, cwd=tmp_path)
+        process = forked("trinity.run", *TINY, LATE, cwd=tmp_path)
         run = _when(tmp_path, 5)
-        process.send_signal(signal.SIGSTOP)
-        done = command("trinity.run", f"resume={run}", cwd=tmp_path)
+        os.kill(process.pid or 0, signal.SIGSTOP)
+        done = played("trinity.run", f"resume={run}", cwd=tmp_path)
         process.kill()
-        process.wait()
+        process.join()
         assert done.returncode == 2
         assert "another process works in this run" in done.stderr
 
     def test_finished_run(self, copy: Path, tmp_path: Path) -> None:
         """There is nothing to resume in a finished run, and one line says so."""
-        done = command("trinity.run", f"resume={copy}", cwd=tmp_path)
+        done = played("trinity.run", f"resume={copy}", cwd=tmp_path)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
@@ -171,8 +173,8 @@ class TestReplay:
 
     def test_equal(self, copy: Path, tmp_path: Path) -> None:
         """A finished run replays to equal records, summary and parameters, twice."""
-        for _ in range(2):
-            done = command("trinity.replay", str(copy), cwd=tmp_path)
+        for replay in (command, played):
+            done = replay("trinity.replay", str(copy), cwd=tmp_path)
             assert done.returncode == 0, done.stderr
         assert (copy / "replay" / "report.md").read_bytes() == (copy / "report.md").read_bytes()
 
@@ -183,13 +185,13 @@ class TestReplay:
         kept.mkdir()
         for name in ("manifest.json", "ledger.sqlite"):
             shutil.copy(copy / name, kept / name)
-        command("trinity.replay", str(kept), cwd=tmp_path)
+        played("trinity.replay", str(kept), cwd=tmp_path)
         assert (kept / "replay" / "summary.json").read_bytes() == before["summary.json"]
         assert (kept / "replay" / "records.parquet").read_bytes() == before["records.parquet"]
 
     def test_recompute(self, copy: Path, tmp_path: Path) -> None:
         """Encoder and head of today give the stored logits and choices."""
-        done = command("trinity.replay", str(copy), "--recompute", cwd=tmp_path)
+        done = played("trinity.replay", str(copy), "--recompute", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert "largest logit difference 0, 0 choices" in done.stdout
 
@@ -203,7 +205,7 @@ class TestReplay:
                 (f"{call_id}%",),
             ).rowcount
         assert changed == 1
-        done = command("trinity.replay", str(copy), cwd=tmp_path)
+        done = played("trinity.replay", str(copy), cwd=tmp_path)
         assert done.returncode == 1
         assert f"call {call_id}" in done.stderr
         assert "record" in done.stderr
@@ -214,19 +216,19 @@ class TestReplay:
         summary = json.loads((copy / "summary.json").read_bytes())
         summary["rows"][0]["accuracy"] = 0.99
         (copy / "summary.json").write_text(json.dumps(summary))
-        done = command("trinity.replay", str(copy), cwd=tmp_path)
+        done = played("trinity.replay", str(copy), cwd=tmp_path)
         assert (done.returncode, done.stderr) == (1, "summary.json: rows differs\n")
 
     def test_changed_report(self, copy: Path, tmp_path: Path) -> None:
         """A report that was touched up is found out."""
         (copy / "report.md").write_text((copy / "report.md").read_text().replace("report", "rapport", 1))
-        done = command("trinity.replay", str(copy), cwd=tmp_path)
+        done = played("trinity.replay", str(copy), cwd=tmp_path)
         assert (done.returncode, done.stderr) == (1, "report.md differs\n")
 
     def test_missing_policy(self, copy: Path, tmp_path: Path) -> None:
         """Trained parameters that were taken away are missed."""
         (copy / "checkpoint" / "coordinator" / "best.safetensors").unlink()
-        done = command("trinity.replay", str(copy), cwd=tmp_path)
+        done = played("trinity.replay", str(copy), cwd=tmp_path)
         assert done.returncode == 1
         assert "parameters are missing" in done.stderr
 
@@ -234,7 +236,7 @@ class TestReplay:
         """A folder with files that no replay made is refused and kept."""
         (tmp_path / "mine").mkdir()
         (tmp_path / "mine" / "ledger.sqlite").write_text("mine")
-        done = command("trinity.replay", str(copy), "--out", str(tmp_path / "mine"), cwd=tmp_path)
+        done = played("trinity.replay", str(copy), "--out", str(tmp_path / "mine"), cwd=tmp_path)
         assert done.returncode == 2
         assert (tmp_path / "mine" / "ledger.sqlite").read_text() == "mine"
 
@@ -243,7 +245,7 @@ class TestReplay:
         """A manifest that makes no sense is one line, not a traceback."""
         manifest = json.loads((copy / "manifest.json").read_bytes())
         (copy / "manifest.json").write_text(json.dumps({**manifest, **change}))
-        done = command("trinity.replay", str(copy), cwd=tmp_path)
+        done = played("trinity.replay", str(copy), cwd=tmp_path)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert done.stderr.startswith("error: ")
 
@@ -251,7 +253,7 @@ class TestReplay:
         """An unfinished run is not replayed; the line says how to go on with it."""
         manifest = json.loads((copy / "manifest.json").read_bytes())
         (copy / "manifest.json").write_text(json.dumps({**manifest, "finished": False}))
-        done = command("trinity.replay", str(copy), cwd=tmp_path)
+        done = played("trinity.replay", str(copy), cwd=tmp_path)
         assert done.returncode == 2
         assert f"resume={copy}" in done.stderr
 

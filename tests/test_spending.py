@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.commands import TINY, command, only_run
+from tests.inprocess import played
 from trinity.runs.checkpoint import load_policy
 from trinity.runs.ledger import Ledger
 from trinity.runs.records import comparable, read_records
@@ -30,7 +31,7 @@ def theta(run: Path) -> bytes:
 def uncapped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of one finished run without caps."""
     folder = tmp_path_factory.mktemp("uncapped")
-    done = command("trinity.run", *TINY, cwd=folder)
+    done = played("trinity.run", *TINY, cwd=folder)
     assert done.returncode == 0, done.stderr
     return only_run(folder)
 
@@ -59,7 +60,7 @@ def test_a_stopped_run_goes_on_with_more_and_equals_an_uncapped_one(
         spent = ledger.spent()
         if key == "budget.run.calls":
             assert sum(spend.calls for spend in spent.values()) <= int(cap.partition("=")[2])
-    done = command("trinity.run", f"resume={run}", more, cwd=tmp_path)
+    done = played("trinity.run", f"resume={run}", more, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert rows(run) == rows(uncapped)
     assert theta(run) == theta(uncapped)
@@ -68,20 +69,20 @@ def test_a_stopped_run_goes_on_with_more_and_equals_an_uncapped_one(
 
 def test_an_episode_cap_replays(tmp_path: Path) -> None:
     """Episodes end at their own cap, are graded and marked, and a replay finds the same."""
-    done = command("trinity.run", *TINY, LATE, "budget.episode.calls=2", cwd=tmp_path)
+    done = played("trinity.run", *TINY, LATE, "budget.episode.calls=2", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     run = only_run(tmp_path)
-    played = rows(run)
-    assert max(row["n_calls"] for row in played) == 2
-    assert any(row["capped"] for row in played)
-    assert not {row["status"] for row in played} & {"over_budget", "error"}
-    done = command("trinity.replay", str(run), cwd=tmp_path)
+    found = rows(run)
+    assert max(row["n_calls"] for row in found) == 2
+    assert any(row["capped"] for row in found)
+    assert not {row["status"] for row in found} & {"over_budget", "error"}
+    done = played("trinity.replay", str(run), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 
 def test_a_plan_asks_nothing_and_leaves_nothing(tmp_path: Path) -> None:
     """`plan=true` names every method with its worst case and writes no file."""
-    done = command("trinity.run", *TINY, "plan=true", cwd=tmp_path)
+    done = played("trinity.run", *TINY, "plan=true", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for method in ("single", "random", "best_single", "lookup", "coordinator", "vote", "oracle", "together"):
         assert method in done.stdout
@@ -96,7 +97,7 @@ def test_a_cap_that_cannot_be_kept_starts_nothing(tmp_path: Path) -> None:
         ("+budget.run.dollars=1", "there is no key 'budget.run.dollars'"),
         ("budget.run.calls=-1", "budget.run.calls=-1: must be a whole number of at least 0"),
     ):
-        done = command("trinity.run", *TINY, word, cwd=tmp_path)
+        done = played("trinity.run", *TINY, word, cwd=tmp_path)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
         assert said in done.stderr
     assert not [file for file in tmp_path.rglob("*") if file.is_file()]

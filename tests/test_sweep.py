@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,7 +19,9 @@ from hypothesis import strategies as st
 from omegaconf import DictConfig
 
 from evals.report.sweep import grids, missing, sweep_markdown
-from tests.commands import TINY, command, environment, started
+from tests.commands import environment
+from tests.inprocess import forked, played
+from tests.served import pool_words, server
 from trinity.app import hydra_command
 from trinity.cli import main_guard
 from trinity.errors import BudgetError, EndpointError
@@ -27,7 +29,6 @@ from trinity.run import USAGE
 from trinity.runs import sweep as files
 from trinity.runs.ledger import Ledger
 
-LATE = "pool.endpoints.script.latency_ms=[0,15]"
 Sweep = Callable[..., tuple[int, str]]
 
 
@@ -285,7 +286,7 @@ class TestResume:
     def test_without_m_it_says_so(self, sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
         """A sweep's folder is not taken for a run's."""
         sweep("seed=0,1")
-        done = command("trinity.run", f"resume={only_sweep()}", cwd=Path.cwd())
+        done = played("trinity.run", f"resume={only_sweep()}", cwd=Path.cwd())
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert f"-m resume={only_sweep()}" in done.stderr
 
@@ -348,19 +349,88 @@ def test_a_launchers_process_can_name_a_job(tmp_path: Path) -> None:
     assert done.stdout.strip() == files.job_name(["seed=1"])
 
 
-def test_killed_and_taken_up(tmp_path: Path) -> None:
-    """After SIGKILL the table of what finished stands; `resume` plays the rest, and buys nothing twice."""
-    process = started("trinity.run", "-m", *TINY, LATE, "seed=0,1", cwd=tmp_path)
-    deadline = time.monotonic() + 200
-    while time.monotonic() < deadline and not list(tmp_path.glob("outputs/scripted/*/summary.json")):
-        time.sleep(0.05)
-    time.sleep(0.3)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    (folder,) = (tmp_path / "outputs" / "scripted").iterdir()
-    assert {one["varied"]["seed"] for one in summary(folder)["rows"]} == {"0"}
-    done = command("trinity.run", "-m", f"resume={folder.relative_to(tmp_path)}", cwd=tmp_path)
+SMALL = ("+experiment=scripted", "method=[single,best_single]", "data.n_train=2", "data.n_val=2", "data.n_test=3")
+TEAM = """\
+_target_: trinity.llm.pool.build_pool
+_recursive_: false
+_convert_: all
+name: team{number}
+endpoints:
+  script:
+    _target_: trinity.testing.team
+    skills: {{able: {{sums: 1.0}}, weak: {{sums: 0.2}}}}
+    latency_ms: {latency_ms}
+agents:
+  - {{name: able, endpoint: script, model: able, sampling: {{temperature: 0.0}}, active_params: 1.0e+9}}
+  - {{name: weak, endpoint: script, model: weak, sampling: {{temperature: 0.0}}, active_params: 1.0e+9}}
+"""
+DEAF, KILLED = 1, 3
+"""Of six jobs: the one whose endpoint nobody serves, and the one that is played when the sweep is killed."""
+
+
+def six_pools(folder: Path, url: str) -> tuple[str, ...]:
+    """Words of a sweep over six pools, of which one asks `url` and the others need nobody."""
+    words = pool_words(folder, url)
+    pools = folder / "conf" / "pool"
+    names = [f"team{number}" for number in range(6)]
+    for number, name in enumerate(names):
+        text = TEAM.format(number=number, latency_ms="[40, 60]" if number == KILLED else "[0, 1]")
+        (pools / f"{name}.yaml").write_text(text, "utf-8")
+    (pools / "served.yaml").rename(pools / f"{names[DEAF]}.yaml")
+    return (*SMALL, *words[words.index("--config-dir") :], f"pool={','.join(names)}")
+
+
+def records_of(sweep: Path, number: int) -> int:
+    """How many records the job of this number has written."""
+    for path in sweep.glob("*/job.json"):
+        ledger = path.with_name("ledger.sqlite")
+        if json.loads(path.read_bytes())["number"] == number and ledger.exists():
+            with Ledger.open(ledger, read_only=True) as opened:
+                return sum(1 for _ in opened.records())
+    return 0
+
+
+def stamps(sweep: Path, state: str) -> dict[Path, int]:
+    """When each file of the jobs in this state was written."""
+    jobs = [sweep / job["job"] for job in summary(sweep)["jobs"] if job["state"] == state]
+    return {file: file.stat().st_mtime_ns for job in jobs for file in job.rglob("*") if file.name != "job.lock"}
+
+
+def resumed(sweep: Path) -> list[str]:
+    """The pools of the runs that were taken up again."""
+    manifests = [json.loads(file.read_bytes()) for file in sweep.glob("*/manifest.json")]
+    return sorted(one["pool"] for one in manifests if one["changes"])
+
+
+def test_six_jobs_one_fails_one_is_killed(tmp_path: Path) -> None:
+    """After SIGKILL the table holds what had ended; `resume` plays what is missing, again until nothing is, no more."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = forked("trinity.run", "-m", *six_pools(tmp_path, f"http://127.0.0.1:{port}/v1"), cwd=tmp_path)
+    deadline = time.monotonic() + 100
+    while not any(records_of(sweep, KILLED) > 2 for sweep in tmp_path.glob("outputs/scripted/*")):
+        assert process.is_alive()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.kill()
+    process.join()
+    (sweep,) = (tmp_path / "outputs" / "scripted").iterdir()
+    assert states(sweep) == [("finished", 0), ("failed", 2), ("finished", 0)]
+    assert {one["varied"]["pool"] for one in summary(sweep)["rows"]} == {"team0", "team2"}
+    first = stamps(sweep, "finished")
+    done = played("trinity.run", "-m", f"resume={sweep}", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert f"127.0.0.1:{port}" in done.stderr
+    assert states(sweep) == [("finished", 0), ("failed", 2), *[("finished", 0)] * 4]
+    assert resumed(sweep) == ["served", "team3"]
+    second = stamps(sweep, "finished")
+    assert first.items() <= second.items()
+    with server(tmp_path, "--port", str(port)):
+        done = played("trinity.run", "-m", f"resume={sweep}", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert {one["varied"]["seed"] for one in summary(folder)["rows"]} == {"0", "1"}
-    ids = [json.loads(file.read_bytes())["run_id"] for file in folder.glob("*/manifest.json")]
-    assert sorted(ids) == sorted(f"{folder.name}/{job['job']}" for job in summary(folder)["jobs"])
+    assert states(sweep) == [("finished", 0)] * 6
+    assert second.items() <= stamps(sweep, "finished").items()
+    table = (sweep / "summary.md").read_text("utf-8")
+    assert {one["varied"]["pool"] for one in summary(sweep)["rows"]} == {f"team{number}" for number in range(6)}
+    assert all(f"| team{number} |" in table for number in range(6))

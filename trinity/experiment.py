@@ -31,7 +31,7 @@ from trinity.config import build
 from trinity.coordinator.encoder import Encoder
 from trinity.coordinator.policy import LivePolicies
 from trinity.episodes import Player, Stamp
-from trinity.errors import BudgetError, LedgerError, UngradedError
+from trinity.errors import BudgetError, LedgerError, OfflineError, UngradedError
 from trinity.forecast import Ground
 from trinity.llm.budget import Caps, bounded
 from trinity.llm.client import Client
@@ -117,8 +117,10 @@ class _Run:
             )
             try:
                 await contest(arena, contenders, self._early_table(arena, manifest))
-            except (BudgetError, UngradedError) as error:
+            except (BudgetError, UngradedError, OfflineError) as error:
                 told = str(error).replace("resume=RUN", f"python -m trinity.run resume={self.folder}")
+                if isinstance(error, OfflineError):
+                    told = f"{told} --run {self.folder}"
                 self._publish_part(arena, told)
                 raise type(error)(told) from error
             finally:
@@ -137,9 +139,11 @@ class _Run:
             table = plan_table(foresee(contenders, ground), f"{self.config.name}, pool {pool.name} ({pool.kind})")
             _console().print(table)
             return False
-        priced = any(agent.price for agent in pool.agents)
-        if pool.kind == "live" and priced and not (self.resumed or self.config.yes) and caps.confirm_usd is not None:
-            confirm(foresee(contenders, ground), pool.agents, caps.run.usd, caps.confirm_usd)
+        if self.config.store.mode != "offline":
+            pool.check_keys()
+        asks = pool.kind == "live" and pool.costs_money and caps.confirm_usd is not None
+        if asks and not (self.resumed or self.config.yes):
+            confirm(foresee(contenders, ground), pool.agents, caps)
         return True
 
     async def _prepare(self, pool: Pool) -> None:

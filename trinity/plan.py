@@ -11,6 +11,7 @@ from rich.text import Text
 from trinity.arena import Contender
 from trinity.errors import ConfigError
 from trinity.forecast import Forecast, Ground
+from trinity.llm.budget import Caps
 from trinity.types import Agent
 
 Forecasts = Mapping[str, Forecast | None]
@@ -60,22 +61,24 @@ def worst_usd(forecasts: Forecasts, cap: float | None) -> float | None:
     return min(foreseen, cap)
 
 
-def confirm(forecasts: Forecasts, agents: Sequence[Agent], cap: float | None, most: float) -> None:
-    """Let a live run start only if its worst case is known to be within `most` USD; `cap` is the run's own.
+def confirm(forecasts: Forecasts, agents: Sequence[Agent], caps: Caps) -> None:
+    """Let a live run start only if its worst case is known to be within `confirm_usd`, or a cap bounds what is unknown.
 
     Raises:
         ConfigError: says what it may cost, or why that is not known, and how to start it.
     """
-    worst = worst_usd(forecasts, cap)
-    if worst is not None and worst <= most:
+    worst = worst_usd(forecasts, caps.run.usd)
+    if caps.confirm_usd is None or (worst is not None and worst <= caps.confirm_usd):
         return
-    what = f"what this run may cost is not known ({_why(forecasts, agents)})"
-    if worst is not None:
-        what = f"this run may cost {worst:.2f} USD"
-    raise ConfigError(
-        f"{what}, and budget.confirm_usd={most:g}; "
-        "look at it with plan=true, then start it with yes=true, or set budget.run.usd"
-    )
+    if worst is None and caps.run.given:
+        return
+    if worst is None:
+        calls, cap = total(forecasts).spend.calls, "budget.run.calls"
+        what = f"this run may make {calls:,} calls whose cost is not known ({_why(forecasts, agents)})"
+    else:
+        cap = "budget.run.usd"
+        what = f"this run may cost {worst:.2f} USD, and budget.confirm_usd={caps.confirm_usd:g}"
+    raise ConfigError(f"{what}; look at it with plan=true, then start it with yes=true, or set {cap}")
 
 
 def _why(forecasts: Forecasts, agents: Sequence[Agent]) -> str:

@@ -62,8 +62,12 @@ def _canvas(width: float, height: float) -> Iterator[Figure]:
 
 def _png(figure: Figure) -> bytes:
     """The figure as PNG, without the version of the library in it, so that equal figures are equal bytes."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", metadata={"Software": None})
+    # `savefig` would draw everything once more beforehand, for a layout that the one draw makes as well.
+    canvas: Any = FigureCanvasAgg(figure)  # its printing is published without annotations
+    canvas.print_png(buffer, metadata={"Software": None})
     return buffer.getvalue()
 
 

@@ -16,6 +16,7 @@ from trinity.llm.limits import Limit
 from trinity.llm.pool import Pool, build_pool, read_agent
 from trinity.llm.prices import lookup
 from trinity.llm.store import MemoryStore
+from trinity.llm.transports.openai_http import OpenAIHTTP
 from trinity.llm.transports.scripted import ScriptedTransport, marker, reply_to
 from trinity.types import PoolKind, Price
 
@@ -359,3 +360,38 @@ def test_the_papers_pool_is_priced_throughout(compose_config: Any) -> None:
         assert agent.price is not None
         assert agent.price.source.startswith("litellm ")
         assert agent.price.input_usd > 0
+
+
+@pytest.mark.parametrize(
+    ("url", "far"),
+    [
+        ("http://127.0.0.1:8000/v1", False),
+        ("http://[::1]:8000/v1", False),
+        ("http://localhost/v1", False),
+        ("http://gpu-node-3:8000/v1", False),
+        ("http://10.1.2.3/v1", False),
+        ("https://api.example.com/v1", True),
+        ("https://8.8.8.8/v1", True),
+    ],
+)
+def test_an_unpriced_endpoint_costs_money_when_it_is_far_away(url: str, far: bool) -> None:
+    """Nobody sends a bill for a server of one's own; a price says more than the place."""
+    unpriced = Pool("p", [make_agent()], {"e": OpenAIHTTP(url)})
+    assert unpriced.costs_money is far
+    for usd in (0.0, 1.0):
+        priced = Pool("p", [make_agent(price=Price(usd, usd, "test"))], {"e": OpenAIHTTP(url)})
+        assert priced.costs_money is bool(usd)
+
+
+def test_all_missing_keys_are_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No endpoint is paid before the key of another is missed."""
+    monkeypatch.setenv("SET_KEY", "x")
+    agents = [make_agent(name, endpoint=name) for name in "abc"]
+    endpoints = {
+        "a": OpenAIHTTP("http://h/v1", api_key_env="SET_KEY"),
+        "b": OpenAIHTTP("http://h/v1", api_key_env="UNSET_KEY"),
+        "c": OpenAIHTTP("http://h/v1", header_env={"api-key": "OTHER_UNSET"}),
+    }
+    with pytest.raises(EndpointError, match="no API key; set UNSET_KEY, OTHER_UNSET "):
+        Pool("p", agents, endpoints).check_keys()
+    Pool("p", agents[:1], endpoints).check_keys()

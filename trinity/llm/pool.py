@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from omegaconf import OmegaConf
 
@@ -111,6 +114,33 @@ class Pool:
         slots = self._endpoints[endpoint].settings().get("slots") or concurrency
         # A call that waits here and not in the server's own queue is timed from its turn on, and can be cancelled.
         return Limit.from_config(f"limits.{endpoint}", self._limits.get(endpoint), min(concurrency, slots))
+
+    @property
+    def costs_money(self) -> bool:
+        """Whether somebody may send a bill: an agent has a price above 0, or none and is asked over the internet."""
+        return any(
+            agent.price.output_usd > 0 or agent.price.input_usd > 0
+            if agent.price is not None
+            else _is_far(self.transport(agent).settings())
+            for agent in self.agents
+        )
+
+    def check_keys(self) -> None:
+        """See that every key that an endpoint in use will want is set, so that none is missed after others were paid.
+
+        Raises:
+            EndpointError: names all variables that are not.
+        """
+        missing: dict[str, None] = {}
+        for agent in self.agents:
+            settings = self.transport(agent).settings()
+            names = [settings.get("api_key_env"), *(settings.get("header_env") or {}).values()]
+            missing |= dict.fromkeys(name for name in names if name and not os.environ.get(name, "").strip())
+        if missing:
+            raise EndpointError(
+                f"pool {self.name}: no API key; set {', '.join(missing)} (an endpoint that wants none: "
+                "pool.endpoints.NAME.api_key_env=null)"
+            )
 
     def drop(self, name: str, reason: str) -> None:
         """Go on without an agent.
@@ -299,6 +329,17 @@ def read_agent(pool: str, number: int, entry: Any) -> Agent:
         deterministic=deterministic,
         profile=_text(where, entry, "profile") if entry.get("profile") else "",
     )
+
+
+def _is_far(settings: Mapping[str, Any]) -> bool:
+    """Whether an endpoint lies outside this machine and its private network; one that names no URL does not."""
+    if settings.get("engine") == "litellm" and not settings.get("url"):
+        return True
+    host = urlsplit(str(settings.get("url") or "")).hostname or "localhost"
+    try:
+        return not ipaddress.ip_address(host).is_private
+    except ValueError:
+        return host != "localhost" and "." in host and not host.endswith((".local", ".internal", ".lan"))
 
 
 def _unknown(what: str, name: Any, known: Iterable[str]) -> str:

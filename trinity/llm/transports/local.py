@@ -162,8 +162,6 @@ class LocalServer:
         from trinity.llm.transports.openai_http import OpenAIHTTP
 
         path = await asyncio.to_thread(self.prepare)
-        if self._prompt_log is not None:
-            Path(self._prompt_log).mkdir(parents=True, exist_ok=True)
         self._engine = _Engine(self._options(path))
         address = await asyncio.to_thread(self._engine.start)
         return OpenAIHTTP(
@@ -326,6 +324,7 @@ def _parameters(parameters: Any, options: Mapping[str, Any]) -> Any:
         parameters.cache_ram_mib = 0
         parameters.cache_idle_slots = False
     if options["prompt_log"] is not None:
+        Path(options["prompt_log"]).mkdir(parents=True, exist_ok=True)
         parameters.path_prompts_log_dir = options["prompt_log"]
     # It would shrink the context to what it guesses to fit.
     parameters.fit_params = False
