@@ -391,9 +391,10 @@ def records_of(sweep: Path, number: int) -> int:
 
 
 def stamps(sweep: Path, state: str) -> dict[Path, int]:
-    """When each file of the jobs in this state was written."""
+    """When each file that the runs in this state left was written."""
     jobs = [sweep / job["job"] for job in summary(sweep)["jobs"] if job["state"] == state]
-    return {file: file.stat().st_mtime_ns for job in jobs for file in job.rglob("*") if file.name != "job.lock"}
+    kept = (file for job in jobs for file in job.rglob("*") if file.name not in ("job.lock", "job.json"))
+    return {file: file.stat().st_mtime_ns for file in kept}
 
 
 def resumed(sweep: Path) -> list[str]:
