@@ -92,6 +92,8 @@ class Log:
         """Keep it."""
         self.misses.append(request_hash)
 
+    behind: bool = False
+
     async def flushed(self) -> None:
         """Count it."""
         self.flushes += 1

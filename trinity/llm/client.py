@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -48,6 +48,9 @@ FIRST_REQUESTS = 3
 SLICE_S = 0.005
 """Most time that found answers take of one turn of the event loop."""
 
+WOKEN = 8
+"""Coroutines that are let in at a time; most of a thousand would only find that the time is used up."""
+
 
 class CallLog(Protocol):
     """What the client tells a run's ledger."""
@@ -79,6 +82,11 @@ class CallLog(Protocol):
 
     def note_miss(self, request_hash: str, request: Mapping[str, Any]) -> None:
         """An answer was wanted that nobody may be asked for."""
+        ...
+
+    @property
+    def behind(self) -> bool:
+        """Whether so much waits to be written that nothing should be added before that is done."""
         ...
 
     async def flushed(self) -> None:
@@ -171,6 +179,8 @@ class Client:
             await asyncio.sleep(0)
         if self._slices.used_up():
             await self._slices.wait()
+        if self._ledger is not None and self._ledger.behind:
+            await self._ledger.flushed()
         answer = self._recent.get(request.hash)
         if answer is not None:
             self._recent.move_to_end(request.hash)
@@ -466,29 +476,36 @@ class _Slices:
 
     def __init__(self) -> None:
         self._until = 0.0
-        self._turning = self._over = False
+        self._turning = False
+        self._waiting: deque[asyncio.Future[None]] = deque()
 
     def used_up(self) -> bool:
         """Whether found answers have had their time in this turn of the event loop."""
-        now = time.perf_counter()
-        if self._turning:
-            return now > self._until
-        self._turning, self._until = True, now + SLICE_S
-        asyncio.get_running_loop().call_soon(self._end_turn)
-        return False
+        if not self._turning:
+            self._begin_turn()
+        return time.perf_counter() > self._until
 
     async def wait(self) -> None:
-        """Wait for a turn with time left; who comes first in one is last in the next."""
+        """Wait, first come first served, for a turn with time left."""
         while True:
-            if not self._over:
-                self._over = True
-                await asyncio.sleep(0)
-            await asyncio.sleep(0)
+            turn = asyncio.get_running_loop().create_future()
+            self._waiting.append(turn)
+            await turn
             if not self.used_up():
                 return
 
+    def _begin_turn(self) -> None:
+        self._turning, self._until = True, time.perf_counter() + SLICE_S
+        asyncio.get_running_loop().call_soon(self._end_turn)
+
     def _end_turn(self) -> None:
-        self._turning = self._over = False
+        self._turning = False
+        if self._waiting:
+            self._begin_turn()
+        for _ in range(min(WOKEN, len(self._waiting))):
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
 
 
 class _OncePerTick:

@@ -55,8 +55,11 @@ SCHEMA = Schema(
 FLUSH_ROWS = 128
 """Rows that are collected in memory before they are written without a record."""
 
-MOST_ROWS = 8192
-"""Rows that may be collected while others are being written."""
+BEHIND_ROWS = 2048
+"""Rows that may be collected while others are being written before who can wait should."""
+
+MOST_ROWS = 65536
+"""Rows that may be collected while others are being written before everybody waits."""
 
 PAGE_ROWS = 256
 """Items that are read at a time."""
@@ -413,6 +416,11 @@ class Ledger:
         if self._pending:
             self._launch()
             self._land()
+
+    @property
+    def behind(self) -> bool:
+        """Whether the disk does not keep up; `await flushed()` lets it."""
+        return len(self._pending) >= BEHIND_ROWS
 
     async def flushed(self) -> None:
         """As `flush`, but the event loop goes on."""
