@@ -42,14 +42,6 @@ def command(module: str, *words: str, cwd: Path, **extra: str) -> subprocess.Com
     )
 
 
-def started(module: str, *words: str, cwd: Path) -> subprocess.Popen[bytes]:
-    """Start `python -m module words` and let it run."""
-    quiet = subprocess.DEVNULL
-    return subprocess.Popen(
-        [sys.executable, "-m", module, *words], cwd=cwd, env=environment(), stdout=quiet, stderr=quiet
-    )
-
-
 def only_run(folder: Path, experiment: str = "scripted") -> Path:
     """The single run folder of an experiment below `folder`."""
     (run,) = (folder / "outputs" / experiment).iterdir()

@@ -182,12 +182,17 @@ def new_manifest(
             {"name": name, "chance": task.chance, "licence": task.licence, "redistribute": task.redistribute}
             for name, task in tasks.items()
         ],
-        "weights": [
-            {"name": engine["weights"], "licence": engine["licence"], "sha256": engine["weights_sha256"]}
-            for engine in pool["endpoints"].values()
-            if "weights" in engine
-        ],
+        "weights": _weights(pool["endpoints"].values()),
         "private": any(task.redistribute != "yes" for task in tasks.values()),
         "encoder": None,
         "finished": False,
     }
+
+
+def _weights(engines: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Name, licence and hash of the weights that engines run."""
+    return [
+        {"name": engine["weights"], "licence": engine["licence"], "sha256": engine["weights_sha256"]}
+        for engine in engines
+        if "weights" in engine
+    ]

@@ -16,6 +16,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 
 from trinity.errors import ConfigError, TrinityError
 from trinity.naming import check_choice, did_you_mean
+from trinity.types import StoreMode
 
 SCHEMA = "base_schema"
 """Name under which `register_schema` offers the schema to the defaults list of `conf/config.yaml`."""
@@ -34,8 +35,6 @@ An episode's own cap is none of them: it shapes the episode.
 
 SHAPELESS = (*RESUMABLE, "resume", "plan", "weights", "hydra")
 """Keys, whole branches included, that shape no result: jobs that differ in them alone are the same job."""
-
-STORE_MODES = ("use", "refresh", "offline")
 
 _SCALARS = (bool, int, float, str)
 _SEED = (0, 2**63 - 1)
@@ -208,7 +207,7 @@ def check(cfg: DictConfig) -> None:
     if not _FOLDER_NAME.fullmatch(cfg.name):
         raise ConfigError(f"name={cfg.name}: names a folder, so letters, digits, '.', '_' and '-' only")
     weight_sources(cfg.weights.sources)
-    check_choice("store.mode", cfg.store.mode, STORE_MODES)
+    check_choice("store.mode", cfg.store.mode, get_args(StoreMode))
 
 
 def _check_keys(cfg: DictConfig) -> None:

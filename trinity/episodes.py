@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from trinity.context import Context
 from trinity.errors import BudgetError, CallError, ConfigError, EpisodeCapError, GraderError
-from trinity.runs.ledger import Ledger, RecordKey
+from trinity.runs.ledger import Ledger
+from trinity.runs.rows import RecordKey
 from trinity.types import (
     UNGRADED,
     Client,

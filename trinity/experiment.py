@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
-from rich.console import Console
 
 from trinity.arena import Arena, Contender
 from trinity.assembly import (
@@ -33,6 +32,7 @@ from trinity.coordinator.policy import LivePolicies
 from trinity.episodes import Player, Stamp
 from trinity.errors import BudgetError, LedgerError, OfflineError, UngradedError
 from trinity.forecast import Ground
+from trinity.jobs import from_here
 from trinity.llm.budget import Caps, bounded
 from trinity.llm.client import Client
 from trinity.llm.pool import Pool
@@ -40,7 +40,7 @@ from trinity.llm.pricing import bpe_tokens
 from trinity.llm.store import OwnFirst, Store
 from trinity.pipeline import contest, publish, summarise
 from trinity.plan import confirm, foresee, plan_table
-from trinity.progress import ConsoleProgress
+from trinity.progress import ConsoleProgress, console
 from trinity.resume import alone_in, changes_since, saved_run
 from trinity.runs.ledger import Ledger
 from trinity.runs.manifest import add_wall_time, append_change, read_manifest, write_manifest
@@ -64,7 +64,7 @@ def run(cfg: DictConfig) -> int:
             folder, config, changes = saved_run(cfg, list(hydra.overrides.task))
             _in_loop(_Run(folder, config, progress, resumed=True, changes=changes).play())
         else:
-            folder = _short(Path(hydra.runtime.output_dir))
+            folder = from_here(Path(hydra.runtime.output_dir))
             _in_loop(_Run(folder, cfg, progress).play())
     return 0
 
@@ -79,11 +79,6 @@ def _in_loop(main: Coroutine[Any, Any, None]) -> None:
     gc.freeze()
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(main)
-
-
-def _short(folder: Path) -> Path:
-    """`folder` from where the user stands, if it lies below; what is written down then names no machine's path."""
-    return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
 
 
 @dataclass
@@ -137,7 +132,7 @@ class _Run:
         bounded(pool.agents, caps)
         if self.config.plan:
             table = plan_table(foresee(contenders, ground), f"{self.config.name}, pool {pool.name} ({pool.kind})")
-            _console().print(table)
+            console(PLAIN_WIDTH).print(table)
             return False
         if self.config.store.mode != "offline":
             pool.check_keys()
@@ -237,8 +232,7 @@ class _Run:
                 from evals.report.table import agents_table
 
                 totals = arena.player.ledger.totals()
-                console = _console()
-                console.print(agents_table(summarise(arena, manifest, totals)))
+                console(PLAIN_WIDTH).print(agents_table(summarise(arena, manifest, totals)))
 
         return tested
 
@@ -259,13 +253,6 @@ class _Run:
         summary = summarise(arena, manifest, arena.player.ledger.totals())
         publish(self.folder, arena, manifest, summary)
         write_manifest(path, {**manifest, "finished": True})
-        console = _console()
-        console.print(summary_table(summary, width=console.width))
+        terminal = console(PLAIN_WIDTH)
+        terminal.print(summary_table(summary, width=terminal.width))
         self.progress.say(f"report: {self.folder / 'report.md'}")
-
-
-def _console() -> Console:
-    """Where tables go: as wide as the terminal, or as a file can bear."""
-    console = Console(file=sys.stdout)
-    console.width = console.width if console.is_terminal else PLAIN_WIDTH
-    return console

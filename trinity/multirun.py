@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -305,11 +304,9 @@ def _publish(sweep: Path) -> dict[str, Any]:
 
 def _print(summary: dict[str, Any]) -> None:
     """The tables on stdout, as wide as the terminal."""
-    from rich.console import Console
-
     from evals.report.sweep import sweep_tables
+    from trinity.progress import console
 
-    console = Console(file=sys.stdout)
-    console.width = console.width if console.is_terminal else WIDE
-    for part in sweep_tables(summary, console.width):
-        console.print(part)
+    terminal = console(WIDE)
+    for part in sweep_tables(summary, terminal.width):
+        terminal.print(part)

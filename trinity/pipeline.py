@@ -10,8 +10,9 @@ from typing import Any
 from trinity.arena import Arena, Contender
 from trinity.errors import ConfigError
 from trinity.runs.files import write_json
-from trinity.runs.ledger import Ledger, Totals
+from trinity.runs.ledger import Ledger
 from trinity.runs.records import write_records
+from trinity.runs.rows import Totals
 from trinity.types import Record
 
 

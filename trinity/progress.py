@@ -17,6 +17,13 @@ QUIET_S = 20.0
 """Seconds between two lines of a stage where no bar can move."""
 
 
+def console(plain_width: int) -> Console:
+    """Where tables go: stdout, as wide as the terminal, or `plain_width` columns in a file or a pipe."""
+    out = Console(file=sys.stdout)
+    out.width = out.width if out.is_terminal else plain_width
+    return out
+
+
 class ConsoleProgress:
     """Stages, steps and lasting lines on stderr; use it as a context manager."""
 

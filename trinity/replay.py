@@ -175,15 +175,14 @@ async def _rebuild(
         for split in SPLITS:
             rebuilt.add_items(split, source.items(name, split))
     client = _client(manifest, source)
-    stamp = Stamp(manifest["run_id"], config.name, manifest["pool"], manifest["pool_kind"], config.seed)
-    player = Player(client, rebuilt, stamp, phase_seeds(config), 1, replayed=source)
     with ExitStack() as stack:
         recomputing = _recomputing(manifest, source, rebuilt, stack) if recompute else None
         policies = recomputing or RecordedPolicies((manifest["encoder"] or {}).get("d", 0), source, rebuilt)
+        stamp = Stamp(manifest["run_id"], config.name, manifest["pool"], manifest["pool_kind"], config.seed)
         arena = Arena(
             agents=[agent_from(described) for described in manifest["agents"]],
             tasks=tasks,
-            player=player,
+            player=Player(client, rebuilt, stamp, phase_seeds(config), 1, replayed=source),
             progress=Silence(),
             seed=config.seed,
             replicates=config.eval.replicates,
@@ -197,11 +196,16 @@ async def _rebuild(
         publish(out, arena, manifest, summary)
         print(f"replayed {sum(1 for _ in rebuilt.records())} records from {client.counts.logical} stored calls")
         if recomputing:
-            print(
-                f"recomputed {recomputing.decisions} decisions: largest logit difference {recomputing.largest:.3g}, "
-                f"{recomputing.flipped} choices would be others"
-            )
+            print(_recomputed(recomputing))
     return summary
+
+
+def _recomputed(policies: RecomputingPolicies) -> str:
+    """What today's encoder and head made of the stored decisions."""
+    return (
+        f"recomputed {policies.decisions} decisions: largest logit difference {policies.largest:.3g}, "
+        f"{policies.flipped} choices would be others"
+    )
 
 
 def _client(manifest: Mapping[str, Any], source: Ledger) -> Client:

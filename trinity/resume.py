@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from trinity.config import RESUMABLE, within
 from trinity.errors import ConfigError, LedgerError
-from trinity.runs.ledger import Ledger
+from trinity.runs.ledger import ungraded_in
 from trinity.runs.manifest import read_manifest, redact_url
 
 
@@ -24,7 +24,7 @@ def saved_run(cfg: DictConfig, overrides: list[str]) -> tuple[Path, DictConfig, 
     """
     folder = Path(cfg.resume)
     manifest = read_manifest(folder / "manifest.json")
-    if manifest["finished"] and not _ungraded(folder):
+    if manifest["finished"] and not ungraded_in(folder):
         raise LedgerError(f"{folder}: this run is finished; look at its report.md or replay it")
     saved = OmegaConf.create(manifest["recipe"])
     saved.plan = cfg.plan
@@ -70,11 +70,6 @@ def changes_since(manifest: Mapping[str, Any], now: Mapping[str, Any]) -> Iterat
     for key in sorted(manifest["endpoints"].keys() & now["endpoints"].keys()):
         if manifest["endpoints"][key]["endpoint_id"] != now["endpoints"][key]["endpoint_id"]:
             yield f"endpoint {key} is another one"
-
-
-def _ungraded(folder: Path) -> int:
-    with Ledger.open(folder / "ledger.sqlite", read_only=True) as ledger:
-        return ledger.count_ungraded()
 
 
 def _refuse_difference(saved: DictConfig, cfg: DictConfig, named: Iterable[str]) -> None:

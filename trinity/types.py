@@ -22,6 +22,9 @@ UNGRADED: frozenset[Status] = frozenset({"error", "over_budget"})
 FinishReason = Literal["stop", "length", "context", "content_filter"]
 """`length`: the output cap was hit. `context`: the prompt did not fit. `content_filter`: the provider refused."""
 
+StoreMode = Literal["use", "refresh", "offline"]
+"""What stored answers are to a run: all that is asked for, none of other runs', or all that there will be."""
+
 PoolKind = Literal["live", "recorded", "simulated", "scripted"]
 DifficultyKind = Literal["human", "irt", "constructed"]
 Redistribute = Literal["yes", "ids-only", "never"]

@@ -390,8 +390,8 @@ def test_all_missing_keys_are_named_at_once(monkeypatch: pytest.MonkeyPatch) -> 
     endpoints = {
         "a": OpenAIHTTP("http://h/v1", api_key_env="SET_KEY"),
         "b": OpenAIHTTP("http://h/v1", api_key_env="UNSET_KEY"),
-        "c": OpenAIHTTP("http://h/v1", header_env={"api-key": "OTHER_UNSET"}),
+        "c": OpenAIHTTP("http://h/v1", header_env={"api-key": "OTHER_UNSET"}, query_env={"key": "THIRD_UNSET"}),
     }
-    with pytest.raises(EndpointError, match="no API key; set UNSET_KEY, OTHER_UNSET "):
+    with pytest.raises(EndpointError, match="no API key; set UNSET_KEY, OTHER_UNSET, THIRD_UNSET "):
         Pool("p", agents, endpoints).check_keys()
     Pool("p", agents[:1], endpoints).check_keys()

@@ -24,11 +24,11 @@ from tests.llm.support import make_request
 from trinity.errors import LedgerError, OfflineError
 from trinity.llm import leases, store
 from trinity.llm.leases import LEASE_S, LEASE_STATEMENTS, LeaseTable, may_live, new_owner
-from trinity.llm.store import SCHEMA, CallStore, MemoryStore, OwnFirst, Store, StoreMode
+from trinity.llm.store import SCHEMA, CallStore, MemoryStore, OwnFirst, Store
 from trinity.runs.calls import Answer
 from trinity.runs.ledger import Ledger
 from trinity.runs.sqlite import Schema, open_database
-from trinity.types import Usage
+from trinity.types import StoreMode, Usage
 
 ROOT = Path(__file__).parents[2]
 Call = tuple[Answer, dict[str, Any]]

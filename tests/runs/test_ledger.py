@@ -18,8 +18,10 @@ import numpy as np
 import pytest
 
 from trinity.errors import LedgerError
+from trinity.runs.behind import FLUSH_ROWS
 from trinity.runs.calls import Answer
-from trinity.runs.ledger import FLUSH_ROWS, Attempt, CallUse, DecisionKey, DecisionRow, Ledger, RecordKey, Totals
+from trinity.runs.ledger import Ledger
+from trinity.runs.rows import Attempt, CallUse, DecisionKey, DecisionRow, RecordKey, Totals
 from trinity.runs.sqlite import to_text
 from trinity.types import Item, Phase, Price, Record, Replicate, Spend, Usage
 
@@ -50,8 +52,8 @@ def decision(turn: int = 1, logit: float = 0.1, item_id: str = "i1", policy: str
 
 def rows_on_disk(ledger: Ledger, table: str) -> int:
     """What another reader of the file sees when the write that runs has ended."""
-    if ledger._flight is not None:
-        wait([ledger._flight.end])
+    if ledger._behind._flight is not None:
+        wait([ledger._behind._flight.end])
     with Ledger.open(ledger.path, read_only=True) as reader:
         found = reader._reader.one(f"SELECT COUNT(*) FROM {table}")
     assert found is not None
@@ -328,16 +330,16 @@ def test_damaged_rows_are_named(
     ledger.note_call(*make_call(request_hash="a" * 64), paid=True, price=PRICE)
     ledger.end_attempt(ledger.begin_attempt("a" * 64, 1, "val", Spend()), "timeout", None, "", Spend())
     read(ledger)
-    assert ledger._writer is not None
-    ledger._writer.execute(change)
+    assert ledger._behind._writer is not None
+    ledger._behind._writer.execute(change)
     with pytest.raises(LedgerError, match=r"in .*ledger\.sqlite is damaged"):
         read(ledger)
 
 
 def test_full_disk_keeps_what_was_committed(ledger: Ledger, make_record: MakeRecord) -> None:
     """When the disk is full the error names the file; what was written before is whole and in order."""
-    assert ledger._writer is not None
-    list(ledger._writer.query("PRAGMA max_page_count=60"))
+    assert ledger._behind._writer is not None
+    list(ledger._behind._writer.query("PRAGMA max_page_count=60"))
 
     def fill() -> None:
         for number in range(1000):
@@ -351,13 +353,13 @@ def test_full_disk_keeps_what_was_committed(ledger: Ledger, make_record: MakeRec
         ids = [row.item_id for row in reader.records()]
     assert ids
     assert ids == [f"{number:04d}" for number in range(len(ids))]
-    list(ledger._writer.query("PRAGMA max_page_count=100000"))
+    list(ledger._behind._writer.query("PRAGMA max_page_count=100000"))
 
 
 def test_what_a_full_disk_refused_is_written_when_there_is_room(ledger: Ledger, make_record: MakeRecord) -> None:
     """Rows stay collected, in order, until they can be written; every call before that says why they are not."""
-    assert ledger._writer is not None
-    list(ledger._writer.query("PRAGMA max_page_count=1"))
+    assert ledger._behind._writer is not None
+    list(ledger._behind._writer.query("PRAGMA max_page_count=1"))
     for number in range(3):
         with contextlib.suppress(LedgerError):
             ledger.add_record(make_record(item_id=str(number), answer="x" * 9000))
@@ -365,7 +367,7 @@ def test_what_a_full_disk_refused_is_written_when_there_is_room(ledger: Ledger, 
         ledger.flush()
     with pytest.raises(LedgerError, match="full"):
         list(ledger.records())
-    list(ledger._writer.query("PRAGMA max_page_count=100000"))
+    list(ledger._behind._writer.query("PRAGMA max_page_count=100000"))
     assert [row.item_id for row in ledger.records()] == ["0", "1", "2"]
 
 
@@ -419,9 +421,9 @@ async def test_many_may_wait_for_the_disk(ledger: Ledger, make_record: MakeRecor
     async with asyncio.timeout(60):
         await asyncio.gather(*map(add, range(30)))
     assert rows_on_disk(ledger, "records") == 150
-    launched = ledger._launched
+    launched = ledger._behind._launched
     await ledger.flushed()
-    assert ledger._launched == launched
+    assert ledger._behind._launched == launched
 
 
 def add_large_records(ledger: Ledger, make_record: MakeRecord, count: int) -> None:

@@ -20,7 +20,8 @@ from trinity.coordinator.encoder import Encoder
 from trinity.coordinator.heads import Head
 from trinity.coordinator.protocol import Choice, Policy
 from trinity.errors import LedgerError
-from trinity.runs.ledger import DecisionKey, DecisionRow, Ledger
+from trinity.runs.ledger import Ledger
+from trinity.runs.rows import DecisionKey, DecisionRow
 from trinity.types import ROLES
 
 ROUNDING = 1e-5

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from trinity.context import Context
-from trinity.errors import CallError, EndpointError, EpisodeCapError, LedgerError, OfflineError, TrinityError
+from trinity.errors import EndpointError, EpisodeCapError, LedgerError, OfflineError, TrinityError
 from trinity.llm.budget import (
     Budget,
     Cap,
@@ -24,12 +24,14 @@ from trinity.llm.budget import (
     worst_spend,
     worst_usage,
 )
+from trinity.llm.health import Health
 from trinity.llm.limits import Limiter
 from trinity.llm.pool import Pool
 from trinity.llm.pricing import CountTokens, cost_usd, estimated_usage, gflop, rough_tokens
 from trinity.llm.retry import Answered, RetryPolicy, Sleep, is_empty, send_with_retries
 from trinity.llm.store import CallStore
 from trinity.llm.transports.base import Request, Template, TransportError, checked
+from trinity.llm.turns import OncePerTurn, Slices
 from trinity.runs.calls import Answer
 from trinity.types import NOTHING, Agent, Completion, Message, Phase, Price, Spend
 
@@ -41,15 +43,6 @@ RECENT_AGENTS = 256
 
 GRACE_S = 10.0
 """Seconds that an interrupted run waits for answers on the wire."""
-
-FIRST_REQUESTS = 3
-"""An agent whose first so many requests are all refused is set up wrongly."""
-
-SLICE_S = 0.005
-"""Most time that found answers take of one turn of the event loop."""
-
-WOKEN = 8
-"""Coroutines that are let in at a time; most of a thousand would only find that the time is used up."""
 
 
 class CallLog(Protocol):
@@ -96,8 +89,15 @@ class CallLog(Protocol):
 
 @dataclass(slots=True)
 class CallCounts:
-    """Calls so far: asked for by episodes; bought; found in the store; shared with an equal one of this run; failed
-    after retries."""  # noqa: D205, D209 - one sentence
+    """Calls so far.
+
+    Attributes:
+        logical: asked for by episodes.
+        paid: bought.
+        reused: found in the store.
+        shared: answered by an equal one of this run.
+        failed: after their retries.
+    """
 
     logical: int = 0
     paid: int = 0
@@ -152,15 +152,15 @@ class Client:
         self._rules = rules or Rules()
         self._count_tokens = count_tokens
         self._sleep = sleep
-        self._health = _Health()
+        self._health = Health()
         self._limiters: dict[str, Limiter] = {}
         self._templates: dict[int, tuple[Agent, Template]] = {}
         self._flights: dict[str, asyncio.Task[Answer]] = {}
         self._recent: OrderedDict[str, Answer] = OrderedDict()
-        self._slices = _Slices()
+        self._slices = Slices()
         self._on_wire: set[str] = set()
         self._closing = False
-        self._durable = _OncePerTick(ledger.flushed) if ledger and self._rules.budget.capped else None
+        self._durable = OncePerTurn(ledger.flushed) if ledger and self._rules.budget.capped else None
 
     async def complete(self, agent: Agent, messages: Sequence[Message], context: Context) -> Completion:
         """Answer of `agent`, also entered in `context.calls`.
@@ -177,10 +177,10 @@ class Client:
         if self._rules.episode.given:
             # Calls that start together are all weighed before any is answered, wherever the answers come from.
             await asyncio.sleep(0)
-        if self._slices.used_up():
-            await self._slices.wait()
         if self._ledger is not None and self._ledger.behind:
             await self._ledger.flushed()
+        if self._slices.used_up():
+            await self._slices.wait()
         answer = self._recent.get(request.hash)
         if answer is not None:
             self._recent.move_to_end(request.hash)
@@ -469,110 +469,6 @@ class _Try:
     seed: int
     phase: Phase
     order: int
-
-
-class _Slices:
-    """Lets other coroutines in: answers that are found need no waiting, so a thousand of them would block the loop."""
-
-    def __init__(self) -> None:
-        self._until = 0.0
-        self._turning = False
-        self._waiting: deque[asyncio.Future[None]] = deque()
-
-    def used_up(self) -> bool:
-        """Whether found answers have had their time in this turn of the event loop."""
-        if not self._turning:
-            self._begin_turn()
-        return time.perf_counter() > self._until
-
-    async def wait(self) -> None:
-        """Wait, first come first served, for a turn with time left."""
-        while True:
-            turn = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
-            await turn
-            if not self.used_up():
-                return
-
-    def _begin_turn(self) -> None:
-        self._turning, self._until = True, time.perf_counter() + SLICE_S
-        asyncio.get_running_loop().call_soon(self._end_turn)
-
-    def _end_turn(self) -> None:
-        self._turning = False
-        if self._waiting:
-            self._begin_turn()
-        for _ in range(min(WOKEN, len(self._waiting))):
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-
-
-class _OncePerTick:
-    """Calls `act` once for all who ask within one turn of the event loop; each waits until it is done."""
-
-    def __init__(self, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self._act = act
-        self._next: asyncio.Task[None] | None = None
-
-    async def __call__(self) -> None:
-        if self._next is None:
-            self._next = asyncio.create_task(self._run())
-        await asyncio.shield(self._next)
-
-    async def _run(self) -> None:
-        self._next = None  # who comes while it acts needs another
-        await self._act()
-
-
-class _Health:
-    """What is known of endpoints and agents: tells a failed call from an endpoint that nobody should ask again."""
-
-    def __init__(self) -> None:
-        self._reached: set[str] = set()
-        self._settled: set[str] = set()
-        self._refused: Counter[str] = Counter()
-        self._stopped: dict[str, EndpointError] = {}
-
-    def check(self, agent: Agent) -> None:
-        """Raise what stopped the agent's endpoint, if anything did."""
-        if agent.endpoint in self._stopped:
-            raise EndpointError(str(self._stopped[agent.endpoint]))
-
-    def stop(self, agent: Agent, error: EndpointError) -> EndpointError:
-        """From now on every call to the agent's endpoint fails at once, each with an error of its own."""
-        return EndpointError(str(self._stopped.setdefault(agent.endpoint, error)))
-
-    def heard(self, agent: Agent, error: TransportError) -> None:
-        """An attempt failed; one with an HTTP status came from somebody who listens."""
-        if error.status is not None:
-            self._reached.add(agent.endpoint)
-
-    def answered(self, agent: Agent) -> None:
-        """A request of the agent ended well."""
-        self._reached.add(agent.endpoint)
-        self._settled.add(agent.name)
-
-    def known(self, agent: Agent) -> None:
-        """A request of the agent was answered, now or in an earlier run: it is not set up wrongly."""
-        self._settled.add(agent.name)
-
-    def failure(self, agent: Agent, error: TransportError) -> TrinityError:
-        """What a call's last failure amounts to."""
-        where = f"agent {agent.name}: {error}"
-        if error.kind == "fatal":
-            return self.stop(agent, EndpointError(where))
-        if error.refused and agent.endpoint not in self._reached:
-            hint = f"nobody listens; start the server, or correct the URL of endpoint {agent.endpoint}"
-            return self.stop(agent, EndpointError(f"{where}; {hint}"))
-        if error.kind != "bad_request":
-            self._settled.add(agent.name)
-        elif agent.name not in self._settled:
-            self._refused[agent.name] += 1
-            if self._refused[agent.name] >= FIRST_REQUESTS:
-                hint = f"all of its first {FIRST_REQUESTS} requests were refused; check model, sampling and extra_body"
-                return self.stop(agent, EndpointError(f"{where}; {hint}"))
-        return CallError(where)
 
 
 def _retrieve(task: asyncio.Task[Answer]) -> None:

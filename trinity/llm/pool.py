@@ -8,6 +8,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -134,7 +135,8 @@ class Pool:
         missing: dict[str, None] = {}
         for agent in self.agents:
             settings = self.transport(agent).settings()
-            names = [settings.get("api_key_env"), *(settings.get("header_env") or {}).values()]
+            others = [(settings.get(key) or {}).values() for key in ("header_env", "query_env")]
+            names = [settings.get("api_key_env"), *chain(*others)]
             missing |= dict.fromkeys(name for name in names if name and not os.environ.get(name, "").strip())
         if missing:
             raise EndpointError(

@@ -14,10 +14,9 @@ from trinity.llm.leases import LEASE_STATEMENTS, RENEW_S, LeaseTable, new_owner
 from trinity.runs.calls import CALL_STATEMENTS, Answer, CallTable
 from trinity.runs.sqlite import Schema, open_database
 from trinity.runs.writer import Writer
+from trinity.types import StoreMode
 
 SCHEMA = Schema("call store", 0x54530002, (*CALL_STATEMENTS, *LEASE_STATEMENTS))
-
-StoreMode = Literal["use", "refresh", "offline"]
 
 WRITER_CACHE_MIB = 64
 """Keys are random: a writer comes back to any page, while a reader is served as fast by the system's own cache."""

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, fields
-from functools import lru_cache, partial, reduce
-from operator import attrgetter
+from functools import partial, reduce
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar, get_args
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, Self, TypeVar
 
 from trinity.errors import LedgerError
+from trinity.runs.behind import WriteBehind
 from trinity.runs.calls import CALL_STATEMENTS, Answer, CallTable, RequestRows, answer_row, span
-from trinity.runs.records import COLUMNS
-from trinity.runs.sqlite import Database, Row, Schema, from_text, open_database, pack, to_text, unpack
-from trinity.types import UNGRADED, Item, Phase, Price, Record, Replicate, Role, Spend, Split, Usage
+from trinity.runs.rows import (
+    PHASES,
+    Attempt,
+    CallUse,
+    DecisionKey,
+    DecisionRow,
+    RecordKey,
+    Totals,
+    decision_from,
+    decision_place,
+    decision_values,
+    item_content,
+    item_from,
+    packed_price,
+    record_from,
+    record_place,
+    record_values,
+)
+from trinity.runs.sqlite import Database, Row, Schema, open_database, pack, to_text, unpack
+from trinity.types import UNGRADED, Item, Phase, Price, Record, Spend, Split, Usage
 
 SCHEMA = Schema(
     "run ledger",
@@ -52,152 +63,10 @@ SCHEMA = Schema(
     ),
 )
 
-FLUSH_ROWS = 128
-"""Rows that are collected in memory before they are written without a record."""
-
-BEHIND_ROWS = 2048
-"""Rows that may be collected while others are being written before who can wait should."""
-
-MOST_ROWS = 65536
-"""Rows that may be collected while others are being written before everybody waits."""
-
 PAGE_ROWS = 256
 """Items that are read at a time."""
 
-# Phases are stored as numbers, so that the primary key gives the canonical order.
-_PHASES: tuple[Phase, ...] = get_args(Phase)
-_TUPLES: tuple[tuple[int, Callable[[list[Any]], Any]], ...] = (
-    (COLUMNS.index("replicate"), Replicate._make),
-    (COLUMNS.index("call_ids"), tuple),
-)
-_values = attrgetter(*COLUMNS)
 _T = TypeVar("_T")
-
-
-class CallUse(NamedTuple):
-    """How this run came by a call: `paid` when it bought it, False when an earlier run had; price None = unknown."""
-
-    request_hash: str
-    paid: bool
-    price: Price | None
-
-
-class Totals(NamedTuple):
-    """Distinct calls of a run and their tokens, by who bought them; what all attempts cost, failed ones included."""
-
-    paid_calls: int
-    reused_calls: int
-    paid: Usage
-    reused: Usage
-    spent: Spend = Spend()
-
-
-class Attempt(NamedTuple):
-    """A failed attempt: `attempt` counts from 1 within its request, `status` is the HTTP status if there was one."""
-
-    request_hash: str
-    attempt: int
-    kind: str
-    status: int | None
-    detail: str
-
-
-class DecisionKey(NamedTuple):
-    """Where a policy chose: `policy` is method and variant, `turn` counts from the episode's start."""
-
-    policy: str
-    task: str
-    item_id: str
-    replicate: Replicate
-    turn: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DecisionRow:
-    """One choice: `logits` (L + 3,) float32, `noise` (L + 3,) float64, and what came of them."""
-
-    key: DecisionKey
-    transcript_hash: str
-    logits: NDArray[np.float32]
-    noise: NDArray[np.float64]
-    agent: str
-    role: Role
-    encoder_tokens: int
-
-
-class RecordKey(NamedTuple):
-    """What tells the records of one run apart."""
-
-    method: str
-    variant: str
-    task: str
-    split: Split
-    item_id: str
-    replicate: Replicate
-    seed: int
-
-    @classmethod
-    def of(cls, record: Record) -> RecordKey:
-        """The key of `record`."""
-        return cls(
-            record.method,
-            record.variant,
-            record.task,
-            record.split,
-            record.item_id,
-            record.replicate,
-            record.seed,
-        )
-
-
-class _Pending:
-    """Rows that wait for the next transaction, ready to be written."""
-
-    def __init__(self) -> None:
-        self.requests: dict[bytes, RequestRows] = {}
-        self.calls: dict[bytes, tuple[Row, Row]] = {}
-        self.misses: dict[bytes, None] = {}
-        self.attempts: dict[int, Row] = {}
-        self.decisions: list[Row] = []
-        self.records: dict[Row, Row] = {}
-
-    def __len__(self) -> int:
-        return len(self.calls) + len(self.misses) + len(self.attempts) + len(self.decisions) + len(self.records)
-
-    def followed_by(self, later: _Pending) -> _Pending:
-        """These rows, then those of `later`."""
-        both = _Pending()
-        for rows in (self, later):
-            both.requests |= rows.requests
-            both.calls = {**rows.calls, **both.calls}  # the first note of a call stays
-            both.misses |= rows.misses
-            both.attempts |= rows.attempts
-            both.decisions += rows.decisions
-            both.records |= rows.records
-        return both
-
-    def write(self, database: Database, calls: CallTable) -> None:
-        """Write everything, within a transaction."""
-        calls.write_requests(self.requests.values())
-        calls.write_answers(answer for answer, _ in self.calls.values())
-        database.execute_many(
-            "INSERT OR IGNORE INTO call_use SELECT id, ?, ? FROM requests WHERE hash = ?",
-            [use for _, use in self.calls.values()],
-        )
-        database.execute_many(
-            "INSERT OR IGNORE INTO misses SELECT id FROM requests WHERE hash = ?", [(key,) for key in self.misses]
-        )
-        database.execute_many("INSERT OR REPLACE INTO attempts VALUES (?,?,?,?,?,?,?,?,?,?)", self.attempts.values())
-        database.execute_many("INSERT OR REPLACE INTO decisions VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", self.decisions)
-        database.execute_many("INSERT OR REPLACE INTO records VALUES (?,?,?,?,?,?,?,?,?,?)", self.records.values())
-
-
-class _Flight(NamedTuple):
-    """Rows that are being written as the `number`-th batch, and the end of that."""
-
-    number: int
-    rows: _Pending
-    end: Future[None]
 
 
 class Ledger:
@@ -213,11 +82,7 @@ class Ledger:
 
     def __init__(self, reader: Database, writer: Database | None) -> None:
         """`Ledger.create` and `Ledger.open` are the ways to get one; without `writer` it is read only."""
-        self._reader, self._writer = reader, writer
-        self._thread = ThreadPoolExecutor(1, "ledger")
-        self._pending = _Pending()
-        self._flight: _Flight | None = None
-        self._launched = self._written = 0  # batches
+        self._reader, self._behind = reader, WriteBehind(reader.path, writer)
         self._open_attempts: dict[int, Row] = {}
         self._calls = CallTable(reader)
         self.path = reader.path
@@ -262,13 +127,9 @@ class Ledger:
             LedgerError: it could not be written; the file is closed all the same.
         """
         try:
-            if self._writer is not None:
-                self.flush()
+            self._behind.close()
         finally:
-            self._thread.shutdown()
             self._reader.close()
-            if self._writer is not None:
-                self._writer.close()
 
     @property
     def calls(self) -> CallTable:
@@ -285,12 +146,12 @@ class Ledger:
             LedgerError: it could not be written.
         """
         key = bytes.fromhex(answer.request_hash)
-        if key in self._pending.calls:
+        if key in self._behind.rows.calls:
             return
-        cost = None if price is None else _packed(price)
-        self._pending.requests[key] = RequestRows.of(answer.request_hash, request)
-        self._pending.calls[key] = answer_row(answer), (paid, cost, key)
-        self._added()
+        cost = None if price is None else packed_price(price)
+        self._behind.rows.requests[key] = RequestRows.of(answer.request_hash, request)
+        self._behind.rows.calls[key] = answer_row(answer), (paid, cost, key)
+        self._behind.added()
 
     def note_miss(self, request_hash: str, request: Mapping[str, Any]) -> None:
         """Enter a request whose answer was wanted and not there; `python -m trinity.ledger explain` knows it then.
@@ -299,8 +160,8 @@ class Ledger:
             LedgerError: it could not be written.
         """
         self._note_request(request_hash, request)
-        self._pending.misses[bytes.fromhex(request_hash)] = None
-        self._added()
+        self._behind.rows.misses[bytes.fromhex(request_hash)] = None
+        self._behind.added()
 
     def misses(self) -> Iterator[str]:
         """Hashes of the requests that were noted as missing, in the order in which they were."""
@@ -346,9 +207,9 @@ class Ledger:
         """
         self._attempt_number += 1
         number = self._attempt_number
-        row = (number, bytes.fromhex(request_hash), attempt, _PHASES.index(phase), None, None, None, *reserve)
-        self._open_attempts[number] = self._pending.attempts[number] = row
-        self._added()
+        row = (number, bytes.fromhex(request_hash), attempt, PHASES.index(phase), None, None, None, *reserve)
+        self._open_attempts[number] = self._behind.rows.attempts[number] = row
+        self._behind.added()
         return number
 
     def end_attempt(
@@ -368,10 +229,10 @@ class Ledger:
             LedgerError: it could not be written.
         """
         head = self._open_attempts.pop(number)[:4]
-        self._pending.attempts[number] = (*head, kind, status, pack(detail), *spend)
+        self._behind.rows.attempts[number] = (*head, kind, status, pack(detail), *spend)
         if request is not None:
             self._note_request(head[1].hex(), request)
-        self._added()
+        self._behind.added()
 
     def attempts(self, prefix: str = "") -> Iterator[Attempt]:
         """Failed attempts in the order in which they were begun, of requests whose hash starts with `prefix`."""
@@ -387,12 +248,12 @@ class Ledger:
         self.flush()
         sql = """SELECT phase, CASE WHEN COUNT(usd) = COUNT(*) THEN SUM(usd) END, SUM(weighted_tokens), SUM(calls)
             FROM attempts GROUP BY phase ORDER BY phase"""
-        return {_PHASES[phase]: Spend(*sums) for phase, *sums in self._reader.query(sql)}
+        return {PHASES[phase]: Spend(*sums) for phase, *sums in self._reader.query(sql)}
 
     def _note_request(self, request_hash: str, request: Mapping[str, Any]) -> None:
         key = bytes.fromhex(request_hash)
-        if key not in self._pending.requests:
-            self._pending.requests[key] = RequestRows.of(request_hash, request)
+        if key not in self._behind.rows.requests:
+            self._behind.rows.requests[key] = RequestRows.of(request_hash, request)
 
     def add_decision(self, row: DecisionRow) -> None:
         """Collect a choice; it is written with the next record, at 128 rows, before reads and by `flush`.
@@ -403,8 +264,8 @@ class Ledger:
         Raises:
             LedgerError: it could not be written.
         """
-        self._pending.decisions.append(_decision_values(row))
-        self._added()
+        self._behind.rows.decisions.append(decision_values(row))
+        self._behind.added()
 
     def flush(self) -> None:
         """Write what is collected, and wait for it.
@@ -412,76 +273,16 @@ class Ledger:
         Raises:
             LedgerError: it could not be written; it stays collected.
         """
-        self._land()
-        if self._pending:
-            self._launch()
-            self._land()
+        self._behind.flush()
 
     @property
     def behind(self) -> bool:
         """Whether the disk does not keep up; `await flushed()` lets it."""
-        return len(self._pending) >= BEHIND_ROWS
+        return self._behind.is_behind
 
     async def flushed(self) -> None:
         """As `flush`, but the event loop goes on."""
-        wanted = self._launched + bool(self._pending)
-        while self._written < wanted:
-            if self._flight is None:
-                self._launch()
-            flight = self._flight
-            if flight is None:
-                return
-            await asyncio.wait([asyncio.wrap_future(flight.end)])
-            if self._flight is flight:
-                self._land()
-            elif error := flight.end.exception():
-                raise error
-
-    def _added(self, least: int = FLUSH_ROWS) -> None:
-        """Let what is collected be written if it is enough; wait only where the disk does not keep up."""
-        free = self._flight is None or self._flight.end.done()
-        if len(self._pending) >= (least if free else MOST_ROWS):
-            self._land()
-            self._launch()
-
-    def _launch(self) -> None:
-        self._writable()
-        rows, self._pending = self._pending, _Pending()
-        self._launched += 1
-        self._flight = _Flight(self._launched, rows, self._thread.submit(self._write, rows))
-
-    def _land(self) -> None:
-        """Wait for the write that runs; what it could not write is collected again."""
-        flight, self._flight = self._flight, None
-        if flight is None:
-            return
-        try:
-            flight.end.result()
-        except BaseException:
-            self._pending = flight.rows.followed_by(self._pending)
-            raise
-        self._written = flight.number
-
-    def _write(self, rows: _Pending) -> None:
-        writer = self._writable()
-        with writer.transaction():
-            rows.write(writer, CallTable(writer))
-
-    def _write_now(self, act: Callable[[Database], _T]) -> _T:
-        """Write what is collected, then what `act` writes, in one transaction, and wait for it."""
-
-        def write() -> _T:
-            writer = self._writable()
-            with writer.transaction():
-                return act(writer)
-
-        self.flush()
-        return self._thread.submit(write).result()
-
-    def _writable(self) -> Database:
-        if self._writer is None:
-            raise LedgerError(f"{self.path} was opened to be read only")
-        return self._writer
+        await self._behind.flushed()
 
     def decision(self, key: DecisionKey) -> DecisionRow | None:
         """The choice made at `key`, or None."""
@@ -489,7 +290,7 @@ class Ledger:
         found = self._reader.one(
             """SELECT * FROM decisions WHERE policy = ? AND task = ? AND item_id = ? AND phase = ? AND replicate = ?
             AND turn = ?""",
-            _decision_place(key),
+            decision_place(key),
         )
         return None if found is None else self._decision(found)
 
@@ -499,7 +300,7 @@ class Ledger:
         return map(self._decision, self._reader.query("SELECT * FROM decisions ORDER BY 1, 2, 3, 4, 5, 6"))
 
     def _decision(self, found: Row) -> DecisionRow:
-        return self._intact(f"the decision at {found[:6]!a}", lambda: _decision_from(found))
+        return self._intact(f"the decision at {found[:6]!a}", lambda: decision_from(found))
 
     def add_record(self, record: Record) -> None:
         """Let a record be written with all that was collected before it; a second of its key replaces the first.
@@ -507,16 +308,15 @@ class Ledger:
         Raises:
             LedgerError: something could not be written.
         """
-        place = _record_place(RecordKey.of(record))
-        self._pending.records[place] = (*place, record.status, pack(_values(record)))
-        self._added(1)
+        self._behind.rows.records[record_place(RecordKey.of(record))] = record_values(record)
+        self._behind.added(1)
 
     def record(self, key: RecordKey) -> Record | None:
         """The record of `key`, or None."""
-        place = _record_place(key)
-        for rows in (self._pending, *([self._flight.rows] if self._flight else [])):
-            if place in rows.records:
-                return self._record(rows.records[place][-1:])
+        place = record_place(key)
+        waiting = self._behind.record(place)
+        if waiting is not None:
+            return self._record(waiting[-1:])
         found = self._reader.one(
             """SELECT content FROM records WHERE method = ? AND variant = ? AND task = ? AND split = ?
             AND item_id = ? AND phase = ? AND replicate = ? AND seed = ?""",
@@ -541,7 +341,7 @@ class Ledger:
         return map(self._record, rows)
 
     def _record(self, found: Row) -> Record:
-        return self._intact("a record", lambda: _record_from(found[0]))
+        return self._intact("a record", lambda: record_from(found[0]))
 
     def delete_ungraded(self) -> int:
         """Delete the records that were never graded, to ask them again; how many there were.
@@ -550,7 +350,7 @@ class Ledger:
             LedgerError: it could not be written.
         """
         sql = "DELETE FROM records WHERE status = ?"
-        return self._write_now(lambda writer: sum(writer.execute(sql, (status,)) for status in sorted(UNGRADED)))
+        return self._behind.now(lambda writer: sum(writer.execute(sql, (status,)) for status in sorted(UNGRADED)))
 
     def count_ungraded(self) -> int:
         """Records that were never graded."""
@@ -572,10 +372,10 @@ class Ledger:
             for item in items:
                 self._add_item(writer, split, item)
 
-        self._write_now(add)
+        self._behind.now(add)
 
     def _add_item(self, writer: Database, split: Split, item: Item) -> None:
-        content = pack({field.name: getattr(item, field.name) for field in fields(Item)})
+        content = item_content(item)
         place = (to_text(item.task), split)
         item_id = to_text(item.item_id)
         sql = "SELECT content FROM items WHERE task = ? AND split = ? AND item_id = ?"
@@ -599,7 +399,7 @@ class Ledger:
         # In pages, for a whole phase is played while its items are read.
         while page := list(self._reader.query(sql, (to_text(task), split, last, PAGE_ROWS))):
             for _, content in page:
-                yield self._intact(f"an item of task {task!a}", partial(_item_from, content))
+                yield self._intact(f"an item of task {task!a}", partial(item_from, content))
             last = page[-1][0]
 
     def count_items(self, task: str, split: Split) -> int:
@@ -615,7 +415,7 @@ class Ledger:
             ValueError: `payload` holds NaN or infinity.
         """
         values = (trainer, index, pack(payload))
-        self._write_now(lambda writer: writer.execute("INSERT OR REPLACE INTO generations VALUES (?,?,?)", values))
+        self._behind.now(lambda writer: writer.execute("INSERT OR REPLACE INTO generations VALUES (?,?,?)", values))
 
     def generations(self, trainer: str) -> Iterator[tuple[int, dict[str, Any]]]:
         """Index and payload of a trainer's generations, by index."""
@@ -631,7 +431,7 @@ class Ledger:
             ValueError: `value` holds NaN or infinity.
         """
         values = (key, pack(value))
-        self._write_now(lambda writer: writer.execute("INSERT OR REPLACE INTO meta VALUES (?,?)", values))
+        self._behind.now(lambda writer: writer.execute("INSERT OR REPLACE INTO meta VALUES (?,?)", values))
 
     def meta(self, key: str) -> Any:
         """The JSON value stored under `key`, or None."""
@@ -652,56 +452,11 @@ class Ledger:
             raise LedgerError(message) from error
 
 
-@lru_cache
-def _packed(price: Price) -> bytes:
-    """A price as JSON; a run knows few and notes them with every call."""
-    return pack(asdict(price))
+def ungraded_in(run: Path) -> int:
+    """Records of a run's folder that were never graded.
 
-
-def _item_from(content: bytes) -> Item:
-    return Item(**unpack(content))
-
-
-def _decision_place(key: DecisionKey) -> Row:
-    phase, index = key.replicate
-    return (to_text(key.policy), to_text(key.task), to_text(key.item_id), _PHASES.index(phase), index, key.turn)
-
-
-def _decision_values(row: DecisionRow) -> Row:
-    """The columns of a decision; arrays as little-endian bytes."""
-    return (
-        *_decision_place(row.key),
-        row.transcript_hash,
-        np.asarray(row.logits, "<f4").tobytes(),
-        np.asarray(row.noise, "<f8").tobytes(),
-        to_text(row.agent),
-        row.role,
-        row.encoder_tokens,
-    )
-
-
-def _decision_from(found: Row) -> DecisionRow:
-    policy, task, item_id, phase, index, turn, transcript, logits, noise, agent, role, tokens = found
-    return DecisionRow(
-        key=DecisionKey(from_text(policy), from_text(task), from_text(item_id), Replicate(_PHASES[phase], index), turn),
-        transcript_hash=transcript,
-        logits=np.frombuffer(logits, "<f4").astype(np.float32),
-        noise=np.frombuffer(noise, "<f8").astype(np.float64),
-        agent=from_text(agent),
-        role=role,
-        encoder_tokens=tokens,
-    )
-
-
-def _record_from(content: bytes) -> Record:
-    """The record of a list of its columns, which is read twice as fast as an object."""
-    values = unpack(content)
-    for place, kind in _TUPLES:
-        values[place] = kind(values[place])
-    return Record(*values)
-
-
-def _record_place(key: RecordKey) -> Row:
-    phase, index = key.replicate
-    texts = (key.method, key.variant, key.task, key.split, key.item_id)
-    return (*map(to_text, texts), _PHASES.index(phase), index, key.seed)
+    Raises:
+        LedgerError: its ledger cannot be read.
+    """
+    with Ledger.open(run / "ledger.sqlite", read_only=True) as ledger:
+        return ledger.count_ungraded()

@@ -104,7 +104,9 @@ def is_finished(job: Path) -> bool:
     Raises:
         LedgerError: the run's ledger is damaged.
     """
-    return _is_whole(job) and not _ungraded(job / "ledger.sqlite")
+    from trinity.runs.ledger import ungraded_in
+
+    return _is_whole(job) and not ungraded_in(job)
 
 
 def can_resume(job: Path) -> bool:
@@ -201,13 +203,6 @@ def _is_whole(job: Path) -> bool:
         return False
     manifest = read_json(path)
     return isinstance(manifest, dict) and bool(manifest.get("finished"))
-
-
-def _ungraded(ledger: Path) -> int:
-    from trinity.runs.ledger import Ledger
-
-    with Ledger.open(ledger, read_only=True) as opened:
-        return opened.count_ungraded()
 
 
 def _rows(job: Path, entry: dict[str, Any]) -> list[dict[str, Any]]:
