@@ -68,17 +68,19 @@ def confirm(forecasts: Forecasts, agents: Sequence[Agent], caps: Caps) -> None:
         ConfigError: says what it may cost, or why that is not known, and how to start it.
     """
     worst = worst_usd(forecasts, caps.run.usd)
-    if caps.confirm_usd is None or (worst is not None and worst <= caps.confirm_usd):
+    if caps.confirm_usd is None:
         return
-    if worst is None and caps.run.given:
-        return
-    if worst is None:
-        calls, cap = total(forecasts).spend.calls, "budget.run.calls"
-        what = f"this run may make {calls:,} calls whose cost is not known ({_why(forecasts, agents)})"
-    else:
-        cap = "budget.run.usd"
-        what = f"this run may cost {worst:.2f} USD, and budget.confirm_usd={caps.confirm_usd:g}"
-    raise ConfigError(f"{what}; look at it with plan=true, then start it with yes=true, or set {cap}")
+    if worst is None and not caps.run.given:
+        calls, why = total(forecasts).spend.calls, _why(forecasts, agents)
+        raise ConfigError(f"this run may make {calls:,} calls whose cost is not known ({why}); {_how('calls')}")
+    if worst is not None and worst > caps.confirm_usd:
+        raise ConfigError(
+            f"this run may cost {worst:.2f} USD, and budget.confirm_usd={caps.confirm_usd:g}; {_how('usd')}"
+        )
+
+
+def _how(axis: str) -> str:
+    return f"look at it with plan=true, then start it with yes=true, or set budget.run.{axis}"
 
 
 def _why(forecasts: Forecasts, agents: Sequence[Agent]) -> str:

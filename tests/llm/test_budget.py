@@ -33,7 +33,7 @@ from trinity.llm.budget import (
     worst_case,
     worst_usage,
 )
-from trinity.llm.transports.base import ErrorKind
+from trinity.llm.transports.base import ErrorKind, TransportError
 from trinity.types import Message, Phase, Price, Spend, Usage
 
 NOTHING = Spend()
@@ -474,7 +474,8 @@ def test_a_failed_attempt_costs_what_it_may_have_cost(kind: ErrorKind, status: i
     """Nothing but the call where the provider did no work; the worst case wherever nobody knows."""
     worst = Spend(0.5, 5000, 1)
     free = (kind, status, refused) in REFUSED_AT_ONCE
-    assert failed_spend(kind, status, refused, worst) == (Spend(0.0, 0, 1) if free else worst)
+    error = TransportError(kind, "failed", status=status, refused=refused)
+    assert failed_spend(error, worst) == (Spend(0.0, 0, 1) if free else worst)
 
 
 def test_an_episode_may_use_exactly_its_cap() -> None:

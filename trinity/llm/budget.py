@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, get_args
 
 from trinity.errors import BudgetError, ConfigError
 from trinity.llm.pricing import cost_usd
-from trinity.llm.transports.base import ErrorKind
+from trinity.llm.transports.base import ErrorKind, TransportError
 from trinity.naming import did_you_mean
 from trinity.types import NOTHING, Agent, Message, Phase, Spend, Usage
 
@@ -226,14 +226,14 @@ def _utf8_bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
-def failed_spend(kind: ErrorKind, status: int | None, refused: bool, worst: Spend) -> Spend:  # noqa: FBT001
+def failed_spend(error: TransportError, worst: Spend) -> Spend:
     """What an attempt cost that gave no answer.
 
     Refused before any work was done (429 and other 4xx; nobody listened): one call and no tokens. After anything else
     (timeout, 5xx, broken connection, malformed answer; 408 and 409 too, which gateways send for timeouts) nobody knows
     what the provider bills: the worst case.
     """
-    no_work = refused or kind in _NO_WORK or (kind != "timeout" and status in _CLIENT_ERRORS)
+    no_work = error.refused or error.kind in _NO_WORK or (error.kind != "timeout" and error.status in _CLIENT_ERRORS)
     return Spend(0.0, 0, 1) if no_work else worst
 
 

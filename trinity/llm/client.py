@@ -315,15 +315,14 @@ class Client:
 
     def _refuse_long_wait(self, agent: Agent, error: TransportError) -> None:
         """Stop where a provider wants to be left alone for longer than the user will wait (a quota is used up, say)."""
-        longest = self._rules.retries.longest_retry_after_s
-        if error.kind == "rate_limit" and (error.retry_after or 0.0) > longest:
-            raise self._health.stop(
-                agent,
-                EndpointError(
-                    f"agent {agent.name}: {error}; it asks for a wait of {error.retry_after:.0f} s, longer than "
-                    f"retry.longest_retry_after_s={longest:g}; resume the run after that, or raise the limit"
-                ),
-            )
+        retries = self._rules.retries
+        if error.kind != "rate_limit" or not retries.is_too_long(error):
+            return
+        told = (
+            f"agent {agent.name}: {error}; it asks for a wait of {error.retry_after:.0f} s, longer than "
+            f"retry.longest_retry_after_s={retries.longest_retry_after_s:g}; resume the run then, or raise the limit"
+        )
+        raise self._health.stop(agent, EndpointError(told))
 
     async def _attempt(self, one: _Try) -> Answered:
         """One attempt within budget and limits, entered in the ledger before and after."""
@@ -337,8 +336,7 @@ class Client:
                 answered = await self._send(one, worst, charge)
             except TransportError as error:
                 if error.kind == "rate_limit":
-                    longest = self._rules.retries.longest_retry_after_s
-                    limiter.throttled(None if (error.retry_after or 0.0) > longest else error.retry_after)
+                    limiter.throttled(None if self._rules.retries.is_too_long(error) else error.retry_after)
                 raise
             except EndpointError as error:
                 self._health.stop(one.agent, error)
@@ -358,7 +356,7 @@ class Client:
             reply = checked(await self.pool.transport(one.agent).send(one.request, one.seed))
         except TransportError as error:
             self._health.heard(one.agent, error)
-            charge.settle(failed_spend(error.kind, error.status, error.refused, worst))
+            charge.settle(failed_spend(error, worst))
             self._end(entry, error.kind, error.status, str(error), charge.spend, one.request)
             raise
         except EndpointError as error:

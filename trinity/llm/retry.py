@@ -31,8 +31,11 @@ class RetryPolicy:
 
     def again(self, error: TransportError, attempt: int) -> bool:
         """Whether there is another attempt after the `attempt`-th (from 1) failed."""
-        too_long = (error.retry_after or 0.0) > self.longest_retry_after_s
-        return error.kind in FIRST_WAIT_S and attempt < self.attempts and not too_long
+        return error.kind in FIRST_WAIT_S and attempt < self.attempts and not self.is_too_long(error)
+
+    def is_too_long(self, error: TransportError) -> bool:
+        """Whether the provider asks for a longer wait than anybody will wait."""
+        return (error.retry_after or 0.0) > self.longest_retry_after_s
 
     def wait(self, error: TransportError, request_hash: str, attempt: int) -> float:
         """Seconds to wait after the `attempt`-th failure: exponential with jitter, never under Retry-After.

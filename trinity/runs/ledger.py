@@ -29,7 +29,7 @@ from trinity.runs.rows import (
     record_values,
 )
 from trinity.runs.sqlite import Database, Row, Schema, open_database, pack, to_text, unpack
-from trinity.types import UNGRADED, Item, Phase, Price, Record, Spend, Split, Usage
+from trinity.types import NOTHING, UNGRADED, Item, Phase, Price, Record, Spend, Split, Usage
 
 SCHEMA = Schema(
     "run ledger",
@@ -185,7 +185,7 @@ class Ledger:
         self.flush()
         paid_calls, paid = self._total(paid=True)
         reused_calls, reused = self._total(paid=False)
-        spent = reduce(Spend.plus, self.spent().values(), Spend())
+        spent = reduce(Spend.plus, self.spent().values(), NOTHING)
         return Totals(paid_calls, reused_calls, paid, reused, spent)
 
     def _total(self, *, paid: bool) -> tuple[int, Usage]:

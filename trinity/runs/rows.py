@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from trinity.runs.records import COLUMNS
 from trinity.runs.sqlite import Row, from_text, pack, to_text, unpack
-from trinity.types import Item, Phase, Price, Record, Replicate, Role, Spend, Split, Usage
+from trinity.types import NOTHING, Item, Phase, Price, Record, Replicate, Role, Spend, Split, Usage
 
 # Phases are stored as numbers, so that the primary key gives the canonical order.
 PHASES: tuple[Phase, ...] = get_args(Phase)
@@ -39,7 +39,7 @@ class Totals(NamedTuple):
     reused_calls: int
     paid: Usage
     reused: Usage
-    spent: Spend = Spend()
+    spent: Spend = NOTHING
 
 
 class Attempt(NamedTuple):
