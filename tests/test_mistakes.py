@@ -133,7 +133,12 @@ class TestEndpoints:
 
     def test_missing_environment(self, tmp_path: Path) -> None:
         """A variable that the pool needs is named."""
-        assert "OPENAI_BASE_URL" in line(tmp_path, *TINY, "pool=openai_http", OPENAI_MODEL="m")
+        text = line(tmp_path, *TINY, "pool=openai_http", OPENAI_MODEL="m")
+        assert "pool.endpoints.main.base_url: set the environment variable OPENAI_BASE_URL" in text
+
+    def test_a_folder_without_a_run(self, tmp_path: Path) -> None:
+        """What `resume` names must be a run's folder, and the line says what one looks like."""
+        assert "is no run: it has no manifest.json" in line(tmp_path, f"resume={tmp_path / 'nothing'}")
 
     def test_damaged_weights(self, tmp_path: Path) -> None:
         """A weights file with another hash never reaches the engine."""

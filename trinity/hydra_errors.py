@@ -57,7 +57,9 @@ def explain(error: BaseException) -> str:
 
 
 def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
+    text = next(iter(str(error).splitlines()), type(error).__name__)
+    variable = re.search(r"Environment variable '(\w+)' not found", text)
+    return f"set the environment variable {variable[1]}, which it is taken from" if variable else text
 
 
 def _source(error: BaseException) -> str:

@@ -113,6 +113,8 @@ def read_manifest(path: Path) -> dict[str, Any]:
     Raises:
         LedgerError: it is missing, damaged or of another version.
     """
+    if not path.exists():
+        raise LedgerError(f"{path.parent} is no run: it has no {path.name}; give a folder such as outputs/NAME/TIME")
     manifest = read_json(path)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise LedgerError(f"{path} is no manifest of this version (format {FORMAT})")
