@@ -402,6 +402,12 @@ class Ledger:
                 yield self._intact(f"an item of task {task!a}", partial(item_from, content))
             last = page[-1][0]
 
+    def item(self, task: str, split: Split, item_id: str) -> Item | None:
+        """The item of that id, or None."""
+        sql = "SELECT content FROM items WHERE task = ? AND split = ? AND item_id = ?"
+        found = self._reader.one(sql, (to_text(task), split, to_text(item_id)))
+        return self._intact(f"an item of task {task!a}", partial(item_from, found[0])) if found else None
+
     def count_items(self, task: str, split: Split) -> int:
         """How many items a task's split has."""
         sql = "SELECT COUNT(*) FROM items WHERE task = ? AND split = ?"

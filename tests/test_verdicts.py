@@ -1,0 +1,46 @@
+"""Verdicts beside the grades of the answers that they were about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.ground import AGENTS, SKILLS, make_arena
+from trinity.arena import Arena
+from trinity.coordinator.policy import RandomPolicy
+from trinity.coordinator.protocol import Coordinator, prompt
+from trinity.llm.transports.base import Reply, Request
+from trinity.llm.transports.scripted import ScriptedTransport, reply_to
+from trinity.testing import TeamScript
+from trinity.verdicts import Verdict, verdicts
+
+
+def credulous(request: Request) -> Reply:
+    """The team, but its verifiers accept whatever they see."""
+    if request.messages[0]["content"] == prompt("verifier_system"):
+        return reply_to(request, "ACCEPT")
+    return TeamScript(SKILLS)(request)
+
+
+async def judged(arena: Arena) -> list[Verdict]:
+    """All verdicts after random choices on the test items."""
+    policy = RandomPolicy("random", [agent.name for agent in AGENTS], arena.player.ledger)
+    await arena.test(Coordinator(policy, AGENTS, 6, name="random", backbone="team"))
+    return [verdict async for verdict in verdicts(arena.player.ledger, arena.tasks, arena.seed)]
+
+
+async def test_true_verifiers_accept_right_answers_only(tmp_path: Path) -> None:
+    """A verifier that knows the answer accepts what is right and nothing else."""
+    found = await judged(make_arena(tmp_path))
+    assert {(verdict.accepted, verdict.correct) for verdict in found} == {(True, True), (False, False)}
+    assert {verdict.method for verdict in found} == {"random"}
+
+
+async def test_credulous_verifiers_accept_wrong_answers_too(tmp_path: Path) -> None:
+    """Where every verdict is ACCEPT each ends its episode, and is right as often as the records are."""
+    arena = make_arena(tmp_path, transport=ScriptedTransport(credulous, endpoint_id="scripted:credulous"))
+    found = await judged(arena)
+    records = [record for record in arena.player.ledger.records(method="random") if not record.capped]
+    assert all(verdict.accepted for verdict in found)
+    assert len(found) == len(records)
+    assert sum(verdict.correct for verdict in found) == sum(record.status == "correct" for record in records) > 0
+    assert not all(verdict.correct for verdict in found)

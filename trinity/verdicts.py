@@ -1,0 +1,76 @@
+"""How verifiers judged: each verdict of a run's test episodes beside the grade of the answer that it was about."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from trinity.coordinator.protocol import read_verdict
+from trinity.episodes import judge
+from trinity.errors import GraderError
+from trinity.runs.calls import Answer
+from trinity.runs.ledger import Ledger
+from trinity.runs.rows import DecisionRow, RecordKey
+from trinity.types import Episode, Item, Task
+
+
+class Verdict(NamedTuple):
+    """One Verifier turn over an answer: whether it accepted (an unreadable verdict does not) and whether it was right.
+
+    `method` is the policy's name, method and variant.
+    """
+
+    method: str
+    accepted: bool
+    correct: bool
+
+
+async def verdicts(ledger: Ledger, tasks: Mapping[str, Task], seed: int) -> AsyncIterator[Verdict]:
+    """Every verdict over an answer in a test episode, by policy and item, streamed; only the graders are run again.
+
+    Turns before the first answer judge nothing and are left out, and so is an answer whose grader fails.
+
+    Args:
+        ledger: of the run, with its calls.
+        tasks: by name.
+        seed: of the run's training, part of its records' keys.
+
+    Raises:
+        LedgerError: a row of the ledger is damaged.
+    """
+    for (policy, task, item_id, replicate), turns in groupby(ledger.decisions(), key=lambda row: row.key[:4]):
+        chosen = list(turns)
+        if replicate.phase != "test" or all(turn.role != "verifier" for turn in chosen):
+            continue
+        method, _, variant = policy.partition("/")
+        record = ledger.record(RecordKey(method, variant, task, "test", item_id, replicate, seed))
+        item = ledger.item(task, "test", item_id)
+        if record is None or item is None:
+            continue
+        for accepted, answer in _judged(ledger, chosen, record.call_ids):
+            correct = await _is_correct(tasks[task], item, answer)
+            if correct is not None:
+                yield Verdict(policy, accepted, correct)
+
+
+def _judged(ledger: Ledger, turns: Sequence[DecisionRow], calls: Sequence[str]) -> Iterator[tuple[bool, Answer]]:
+    """Whether each Verifier turn accepted, and the answer that stood then; the k-th turn made the k-th call."""
+    standing: Answer | None = None
+    for turn, call_id in zip(turns, calls, strict=False):  # at its own cap an episode ends before the last call
+        answer = ledger.calls.get_by_prefix(call_id)
+        if answer is None:
+            return
+        if turn.role == "worker" and answer.text.strip():
+            standing = answer
+        elif turn.role == "verifier" and standing is not None:
+            yield read_verdict(answer.text) == "accept", standing
+
+
+async def _is_correct(task: Task, item: Item, answer: Answer) -> bool | None:
+    """Whether an episode that ended on this answer would be `correct`; None where the grader fails."""
+    try:
+        outcome = await judge(task, item, Episode(answer.text, answer.finish_reason))
+    except GraderError:
+        return None
+    return outcome.status == "correct"
