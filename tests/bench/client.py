@@ -30,6 +30,7 @@ from trinity.llm.budget import Budget, Cap
 from trinity.llm.client import Client, Rules
 from trinity.llm.pool import Pool
 from trinity.llm.store import MemoryStore, Store
+from trinity.llm.transports.base import Template
 from trinity.llm.transports.openai_http import OpenAIHTTP
 from trinity.runs.ledger import Ledger
 from trinity.types import Agent, Message, Price
@@ -145,10 +146,10 @@ async def our_transport(url: str) -> AsyncIterator[Ask]:
     """The transport alone."""
     transport = OpenAIHTTP(url)
     first = make_request(messages=tuple(QUESTION))
-    first.around_sample()  # what the client keeps of each agent
+    template = Template.of(first)  # what the client keeps of each agent
 
     async def ask(number: int) -> object:
-        request = first.with_sample(number)
+        request = template.request(QUESTION, first.replicate, lambda _: number)
         return await transport.send(request, request.seed)
 
     yield ask

@@ -76,7 +76,7 @@ def make_request(number: int, mark: str = "") -> Request:
 
 def placed(number: int, messages: Sequence[Message]) -> Request:
     """A request as the client makes it from messages."""
-    return TEMPLATES[number % MODELS].request(messages, Replicate("train", number % 16)).with_sample(0)
+    return TEMPLATES[number % MODELS].request(messages, Replicate("train", number % 16), lambda _: 0)
 
 
 def make_answer(number: int, request: Request) -> Answer:

@@ -67,10 +67,18 @@ def test_hashes_are_digests_of_the_json_form(content: str, extra: dict[str, Any]
 
 
 def test_sample_number_alone_separates_equal_requests() -> None:
-    """What is around the number is the same for all samples of one request, their hashes are not."""
-    first, second = make_request(sample=None).with_sample(0), make_request(sample=None).with_sample(1)
-    assert first.around_sample() == second.around_sample() == make_request(sample=None).around_sample()
-    assert first.hash != second.hash
+    """Equal requests ask for their number under one name, others under another; the number changes the hash."""
+    names: list[str] = []
+
+    def number(name: str) -> int:
+        names.append(name)
+        return len(names)
+
+    first = make_request()
+    warmer = Template(first.endpoint_id, first.model, {"temperature": 9}, first.extra_body)
+    made = [one.request(first.messages, first.replicate, number) for one in (*2 * [Template.of(first)], warmer)]
+    assert names[0] == names[1] != names[2]
+    assert made[0].hash != made[1].hash == made[0].with_sample(2).hash
 
 
 def test_seed_comes_from_the_first_four_bytes_and_fits_31_bits() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from trinity.canonical import digest
 from trinity.errors import LedgerError
-from trinity.runs.calls import CALL_STATEMENTS, Answer, CallTable, StoredRequest
+from trinity.runs.calls import CALL_STATEMENTS, Answer, CallTable, StoredRequest, answer_row
 from trinity.runs.sqlite import Database, Schema, open_database
 from trinity.types import FinishReason, Usage
 
@@ -58,6 +58,19 @@ def test_hostile_answers_come_back_as_they_were(
     assert shared_table.get(answer.request_hash) == answer
     assert shared_table.request(answer.request_hash) == request
     assert list(shared_table.damaged()) == []
+
+
+def test_row_that_was_read_is_the_row_that_is_written(database: Database, make_call: MakeCall) -> None:
+    """A found answer is copied as it was stored; one that is made from it has a row and a hash of its own."""
+    table = CallTable(database)
+    answer, request = make_call(text="stored")
+    table.put(answer, request)
+    found = table.get(answer.request_hash)
+    assert found is not None
+    assert answer_row(found) == answer_row(found) == answer_row(answer)
+    other = replace(found, text="other")
+    assert answer_row(other) == answer_row(make_call(text="other")[0])
+    assert other.content_sha256 != found.content_sha256
 
 
 def test_first_answer_wins(database: Database, make_call: MakeCall) -> None:

@@ -40,7 +40,7 @@ def opened(path: Path, mode: Mode) -> Iterator[Database]:
 def filled(path: Path, rows: int = 3) -> Path:
     """A closed file with some rows."""
     with opened(path, "create") as database, database.transaction():
-        database.execute_many("INSERT INTO t VALUES (?,?)", ((number, bytes(1000)) for number in range(rows)))
+        database.write_rows("INSERT INTO t VALUES {}", ((number, bytes(1000)) for number in range(rows)))
     return path
 
 
@@ -152,7 +152,7 @@ def test_full_file_is_one_line_and_nothing_is_half_written(tmp_path: Path) -> No
         database.one("PRAGMA max_page_count=10")
         rows = ((number, bytes(4000)) for number in range(200, 300))
         with pytest.raises(LedgerError, match=r"a\.sqlite: .*full; free some space"), database.transaction():
-            database.execute_many("INSERT INTO t VALUES (?,?)", rows)
+            database.write_rows("INSERT INTO t VALUES {}", rows)
     assert count(path) == 3
 
 
@@ -163,7 +163,7 @@ def test_refused_write_is_one_line_and_nothing_is_half_written(tmp_path: Path) -
     with opened(path, "open") as database:
         rows = ((number, bytes(10_000)) for number in range(100, 200))
         with pytest.raises(LedgerError, match=r"a\.sqlite: .*; (free|check)"), database.transaction():
-            database.execute_many("INSERT INTO t VALUES (?,?)", rows)
+            database.write_rows("INSERT INTO t VALUES {}", rows)
     assert count(path) == 3
 
 
@@ -173,7 +173,7 @@ def test_sqlite_errors_are_ledger_errors(tmp_path: Path) -> None:
     with opened(path, "read") as database:
         for refused in (
             lambda: database.execute("DELETE FROM t"),
-            lambda: database.execute_many("INSERT INTO t VALUES (?,?)", [(9, b"")]),
+            lambda: database.write_rows("INSERT INTO t VALUES {}", [(9, b"")]),
             lambda: list(database.query("SELECT nothing FROM t")),
         ):
             with pytest.raises(LedgerError, match=r"a\.sqlite: "):

@@ -150,6 +150,7 @@ class Client:
         self._ledger = ledger
         self._buyer = ledger.uid if ledger else ""
         self._rules = rules or Rules()
+        self._episode_capped = self._rules.episode.given
         self._count_tokens = count_tokens
         self._sleep = sleep
         self._health = Health()
@@ -174,7 +175,7 @@ class Client:
         """
         request = self._request(agent, messages, context)
         place = self._reserve(agent, request, context)
-        if self._rules.episode.given:
+        if self._episode_capped:
             # Calls that start together are all weighed before any is answered, wherever the answers come from.
             await asyncio.sleep(0)
         if self._ledger is not None and self._ledger.behind:
@@ -230,7 +231,7 @@ class Client:
 
     def _reserve(self, agent: Agent, request: Request, context: Context) -> int:
         """A place in the episode's bill, if its own cap allows the call."""
-        if not self._rules.episode.given:
+        if not self._episode_capped:
             return context.reserve()
         worst = worst_case(agent, request.messages)
         if not fits_episode(self._rules.episode, context.spend(), worst):

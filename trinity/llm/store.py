@@ -18,8 +18,8 @@ from trinity.types import StoreMode
 
 SCHEMA = Schema("call store", 0x54530002, (*CALL_STATEMENTS, *LEASE_STATEMENTS))
 
-WRITER_CACHE_MIB = 64
-"""Keys are random: a writer comes back to any page, while a reader is served as fast by the system's own cache."""
+WRITER_CACHE_MIB = 16
+"""Holds the pages of a whole transaction; larger ones buy nothing, for the system's own cache serves as fast."""
 
 LOG_PAGES = 4000
 """Pages in the log from which on the writer makes a checkpoint: the longer the log, the less is written twice."""

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-SLICE_S = 0.005
+SLICE_S = 0.002
 """Most time that found answers take of one turn of the event loop."""
 
 WOKEN = 8

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from trinity.errors import LedgerError
-from trinity.runs.behind import WriteBehind
+from trinity.runs.behind import FLUSH_ROWS, FOUND_ROWS, WriteBehind
 from trinity.runs.calls import CALL_STATEMENTS, Answer, CallTable, RequestRows, answer_row, span
 from trinity.runs.rows import (
     PHASES,
@@ -140,7 +140,7 @@ class Ledger:
     def note_call(self, answer: Answer, request: Mapping[str, Any], *, paid: bool, price: Price | None) -> None:
         """Enter a call that this run used; a second note of the same request changes nothing.
 
-        `request` is the JSON form of the request. Collected as decisions are (`add_decision`).
+        `request` is the JSON form of the request. Collected as decisions are (`add_decision`), a found one for longer.
 
         Raises:
             LedgerError: it could not be written.
@@ -151,7 +151,7 @@ class Ledger:
         cost = None if price is None else packed_price(price)
         self._behind.rows.requests[key] = RequestRows.of(answer.request_hash, request)
         self._behind.rows.calls[key] = answer_row(answer), (paid, cost, key)
-        self._behind.added()
+        self._behind.added(FLUSH_ROWS if paid else FOUND_ROWS)
 
     def note_miss(self, request_hash: str, request: Mapping[str, Any]) -> None:
         """Enter a request whose answer was wanted and not there; `python -m trinity.ledger explain` knows it then.

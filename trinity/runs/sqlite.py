@@ -7,6 +7,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
@@ -20,6 +21,8 @@ Mode = Literal["create", "open", "open_or_create", "read"]
 BUSY_TIMEOUT_S = 30.0
 CACHE_MIB = 8
 _BUSY_PAUSE_S = 0.01
+_MOST_PARAMETERS = 999
+"""Of one statement: no build of SQLite takes fewer."""
 
 _HINTS = {
     sqlite3.SQLITE_FULL: "free some space and resume",
@@ -63,16 +66,21 @@ class Database:
         except _FAILURES as error:
             raise self._failure(error) from error
 
-    def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Run one statement for each of `rows`.
+    def write_rows(self, sql: str, rows: Iterable[Row]) -> None:
+        """Run a statement whose `VALUES {}` are `rows`, all of one width.
+
+        As few statements as there can be: the interpreter is let go while one runs, and every time that a writing
+        thread wants it back the event loop waits.
 
         Raises:
             LedgerError: SQLite refused.
         """
-        try:
-            self._connection.executemany(sql, rows)
-        except _FAILURES as error:
-            raise self._failure(error) from error
+        waiting = iter(rows)
+        first = next(waiting, ())
+        waiting = chain([first] if first else [], waiting)
+        place = f"({','.join('?' * len(first))})"
+        while batch := list(islice(waiting, _MOST_PARAMETERS // len(first) if first else 0)):
+            self.execute(sql.format(",".join([place] * len(batch))), tuple(chain.from_iterable(batch)))
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Row]:
         """Rows of a SELECT, streamed.

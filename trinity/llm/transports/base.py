@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from json.encoder import encode_basestring as _quoted
 from typing import Any, Literal, Protocol, get_args
 
-from trinity.canonical import canonical_json, sha256
-from trinity.runs.calls import CALL_ID_DIGITS
+from trinity.runs.calls import CALL_ID_DIGITS, message_json
+from trinity.runs.sqlite import pack
 from trinity.types import FinishReason, Message, PoolKind, Replicate, Usage
 
 ErrorKind = Literal["rate_limit", "server", "timeout", "connection", "malformed", "bad_request", "fatal"]
@@ -34,7 +34,6 @@ class Request:
     replicate: Replicate | None = None
     sample: int | None = None
     _hash: str = field(default="", init=False, repr=False, compare=False)
-    _halves: tuple[str, str] = field(default=("", ""), repr=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         """The hashed content as plain JSON values."""
@@ -48,22 +47,11 @@ class Request:
             "sample": self.sample,
         }
 
-    def around_sample(self) -> tuple[str, str]:
-        """Canonical JSON up to the sample number and from it on, made once: transcripts are long.
-
-        Equal requests of one episode have equal halves; the sample number tells them apart.
-        """
-        if not self._halves[0]:
-            object.__setattr__(self, "_halves", Template.of(self).halves(self.messages, self.replicate))
-        return self._halves
-
     @property
     def hash(self) -> str:
         """SHA-256 (hex) of the canonical JSON of `to_json()`."""
         if not self._hash:
-            before, after = self.around_sample()
-            sample = "null" if self.sample is None else str(self.sample)
-            object.__setattr__(self, "_hash", sha256(f'{before},"sample":{sample},{after}'))
+            object.__setattr__(self, "_hash", Template.of(self).hash(self))
         return self._hash
 
     @property
@@ -92,14 +80,14 @@ class Template:
     model: str
     sampling: Mapping[str, Any]
     extra_body: Mapping[str, Any]
-    _parts: tuple[str, str, str] = field(init=False, repr=False, compare=False)
+    _parts: tuple[bytes, bytes, bytes] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Write the parts before, between and after what differs; keys are sorted."""
-        head = canonical_json({"endpoint_id": self.endpoint_id, "extra_body": dict(self.extra_body)})
-        model = canonical_json({"model": self.model})
-        tail = canonical_json({"sampling": dict(self.sampling)})
-        parts = (f'{head[:-1]},"messages":', f",{model[1:-1]}", tail[1:])
+        head = pack({"endpoint_id": self.endpoint_id, "extra_body": dict(self.extra_body)})
+        model = pack({"model": self.model})
+        tail = pack({"sampling": dict(self.sampling)})
+        parts = (b'%b,"messages":[' % head[:-1], b'],%b,"replicate":' % model[1:-1], b",%b" % tail[1:])
         object.__setattr__(self, "_parts", parts)
 
     @classmethod
@@ -107,15 +95,20 @@ class Template:
         """The template that `request` could have been made from."""
         return cls(request.endpoint_id, request.model, request.sampling, request.extra_body)
 
-    def halves(self, messages: tuple[Message, ...], replicate: Replicate | None) -> tuple[str, str]:
-        """As `Request.around_sample`."""
-        before, model, after = self._parts
+    def hash(self, request: Request) -> str:
+        """As `Request.hash` of a request that has these settings."""
+        return self._hash(self._begun(request.messages, request.replicate), request.sample)
+
+    def _begun(self, messages: Iterable[Message], replicate: Replicate | None) -> hashlib._Hash:
+        """The hash of canonical JSON up to the sample number, made once: transcripts are long."""
+        head, model, _ = self._parts
         place = "null" if replicate is None else f'["{replicate[0]}",{replicate[1]}]'
-        # As `canonical_json` would write them, in a third of its time.
-        listed = ",".join(
-            [f'{{"content":{_quoted(one["content"])},"role":{_quoted(one["role"])}}}' for one in messages]
-        )
-        return f'{before}[{listed}]{model},"replicate":{place}', after
+        listed = b",".join([message_json(message["role"], message["content"]) for message in messages])
+        return hashlib.sha256(b'%b%b%b%b,"sample":' % (head, listed, model, place.encode()))
+
+    def _hash(self, begun: hashlib._Hash, sample: int | None) -> str:
+        begun.update((b"null" if sample is None else b"%d" % sample) + self._parts[2])
+        return begun.hexdigest()
 
     def request(
         self,
@@ -127,12 +120,12 @@ class Template:
 
         `number` gives the sample number of what equal requests have in common; None leaves it out.
         """
-        own = tuple([Message(role=message["role"], content=message["content"]) for message in messages])
-        halves = self.halves(own, replicate)
-        sample = None if number is None else number("".join(halves))
-        return Request(
-            self.endpoint_id, self.model, own, self.sampling, self.extra_body, replicate, sample, _halves=halves
-        )
+        own: tuple[Message, ...] = tuple([{"role": one["role"], "content": one["content"]} for one in messages])
+        begun = self._begun(own, replicate)
+        sample = None if number is None else number(begun.hexdigest() + self._parts[2].decode())
+        request = Request(self.endpoint_id, self.model, own, self.sampling, self.extra_body, replicate, sample)
+        object.__setattr__(request, "_hash", self._hash(begun, sample))
+        return request
 
 
 @dataclass(frozen=True, slots=True)
