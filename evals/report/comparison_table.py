@@ -1,0 +1,287 @@
+"""A comparison for people: in a terminal, in Markdown and as a page, from one set of tables and sentences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from evals.report.comparison_findings import p_value
+from evals.report.comparison_runs import ALL, named
+from evals.report.page import Section, bullet_list, html_table, page
+from evals.report.table import ROOMY, markdown_grid
+from evals.report.text import clean, interval, markdown, number, percent
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+AXIS_TITLES: Mapping[str, str] = {
+    "weighted_tokens": "weighted\ntokens",
+    "cost_usd": "USD",
+    "gflop": "GFLOP",
+    "n_calls": "calls",
+    "latency_s": "latency",
+}
+_NAME, _LEAST = 40, 18
+_SENTENCE = 1000
+_ALIKE = "Nothing that manifests, items and effort tell."
+_PLAIN, _MOST = 0.1, 100.0
+"""Ratios between these are told with two decimals, others with three digits."""
+_COMMIT = 10
+_DASH = "–"
+
+Comparison = Mapping[str, Any]
+Row = Mapping[str, Any]
+
+
+class Grid(NamedTuple):
+    """One table as plain texts; `strong` are the places of the rows over all tasks."""
+
+    heading: str
+    titles: list[str]
+    rows: list[list[str]]
+    strong: frozenset[int]
+
+
+class Column(NamedTuple):
+    """How a row fills a column, and whether the column is there."""
+
+    title: str
+    cell: Callable[[Row], str]
+    shown: bool = True
+
+
+def grids(found: Comparison, width: int = ROOMY) -> list[Grid]:
+    """All tables of a comparison, as `compare` made it; a narrow terminal gets fewer columns."""
+    roomy = width >= ROOMY
+    ratios = _ratios(found["comparisons"])
+    return [
+        _grid("Runs", found["runs"], _run_columns(roomy=roomy)),
+        _grid("Differences in accuracy", found["comparisons"], _difference_columns(roomy=roomy)),
+        *([_grid("Ratios of cost and latency", found["comparisons"], ratios)] if len(ratios) > 1 else []),
+        _grid("Rows", found["rows"], _row_columns(found["rows"], roomy=roomy)),
+        _grid("Effort before the test", found["effort"], _EFFORT),
+    ]
+
+
+def sentences(found: Comparison) -> dict[str, list[str]]:
+    """What is said beside the tables, by heading; a heading without sentences is left out."""
+    told = {
+        "Findings": found["findings"],
+        "What else differs": [entry["sentence"] for entry in found["differences"]] or [_ALIKE],
+        "Notes": found["notes"],
+        "How to read this": reading(found),
+    }
+    return {heading: [clean(line, _SENTENCE) for line in lines] for heading, lines in told.items() if lines}
+
+
+def reading(found: Comparison) -> list[str]:
+    """How the numbers were made."""
+    tests: Counter[str] = Counter(row["test"] for row in found["comparisons"] if row["test"])
+    kinds = ", ".join(f"{name}: {count}" for name, count in tests.items())
+    level, power = (f"{100 * found[key]:.0f} %" for key in ("level", "power"))
+    difference = (
+        "A difference is the first row's mean score minus the second's, on the items that were graded for both, "
+        f"replicates averaged within an item. In brackets: its {level} interval, a bootstrap over whole items "
+        f"({found['resamples']:,} resamples). Wins, ties and losses count items. Detectable is the smallest true "
+        f"difference that as many items with this spread would show with {power} power (two-sided 5 %)."
+    )
+    test = f"p is two-sided ({kinds}). In brackets: adjusted by Holm's method for all {tests.total()} tests here."
+    ratio = (
+        "A ratio is the first row's mean cost over the second's on the same items, with its interval. Costs bill every "
+        "call, paid for or reused; latency is the sum of an episode's calls and depends on machine and load."
+    )
+    rest = (
+        "Rows are those of each run's own table, on all items that the run graded. Effort is what was played before "
+        "the test; it is 0 where nothing was."
+    )
+    return [difference, test, ratio, rest]
+
+
+def title(found: Comparison) -> str:
+    """What it is a comparison of."""
+    return f"Comparison of {len(found['runs'])} run{'s' if len(found['runs']) > 1 else ''}, {found['pool_kind']} pool"
+
+
+def comparison_tables(found: Comparison, width: int) -> Iterator[RenderableType]:
+    """Tables and sentences for a terminal of `width` characters."""
+    from rich.text import Text
+
+    for grid in grids(found, width):
+        yield _terminal(f"{grid.heading}, {clean(found['pool_kind'])} pool", grid)
+    for heading, lines in sentences(found).items():
+        yield Text(f"\n{heading}", style="bold")
+        yield from (Text(f"- {line}") for line in lines)
+
+
+def comparison_markdown(found: Comparison) -> str:
+    """The text of `comparison.md`."""
+    blocks = [f"# {markdown(title(found))}"]
+    for grid in grids(found):
+        blocks += [f"## {grid.heading}, {markdown(found['pool_kind'])} pool", markdown_grid(grid.titles, grid.rows)]
+    for heading, lines in sentences(found).items():
+        blocks += [f"## {heading}", "\n".join(f"- {markdown(line, _SENTENCE)}" for line in lines)]
+    return "\n\n".join(blocks) + "\n"
+
+
+def comparison_html(found: Comparison) -> str:
+    """The comparison as a page of its own."""
+    kind = found["pool_kind"]
+    tables = [
+        Section(f"{grid.heading}, {kind} pool", html_table(grid.titles, grid.rows, strong=grid.strong))
+        for grid in grids(found)
+    ]
+    texts = [Section(heading, bullet_list(lines)) for heading, lines in sentences(found).items()]
+    return page(title(found), [*texts[:1], *tables, *texts[1:]], caption=f"All runs asked a {kind} pool.")
+
+
+def _terminal(heading: str, grid: Grid) -> Table:
+    """One table; its first column is left and may be folded, the others are right aligned."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(heading), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for place, text in enumerate(grid.titles):
+        table.add_column(
+            Text(text), justify="right" if place else "left", overflow="fold", min_width=0 if place else _LEAST
+        )
+    for place, row in enumerate(grid.rows):
+        table.add_row(*(Text(cell) for cell in row), style="bold" if place in grid.strong else None)
+    return table
+
+
+def _grid(heading: str, rows: Sequence[Row], columns: Sequence[Column]) -> Grid:
+    """A table of the columns that are there."""
+    there = [column for column in columns if column.shown]
+    strong = frozenset(place for place, row in enumerate(rows) if row.get("task") == ALL)
+    cells = [[column.cell(row) for column in there] for row in rows]
+    return Grid(heading, [column.title for column in there], cells, strong if len(strong) < len(rows) else frozenset())
+
+
+def _label(row: Row) -> str:
+    """Run, method and variant."""
+    return f"{row['run']} {clean(named((row['method'], row['variant'])), _NAME)}"
+
+
+def _first(row: Row, whole: str) -> str:
+    """First cell of a line: `whole` for all tasks, else the task."""
+    return whole if row["task"] == ALL else f"on {clean(row['task'], _NAME)}"
+
+
+def _compared(sign: str) -> Callable[[Row], str]:
+    """A cell with what is subtracted from what, or divided by what."""
+    return lambda row: _first(row, f"{_label(row)}\n{sign} {_label(row['reference'])}")
+
+
+def _run_columns(*, roomy: bool) -> list[Column]:
+    """Which letter is which run."""
+    return [
+        Column("run", lambda run: f"{run['label']}  {clean(run['folder'])}"),
+        Column("experiment", lambda run: clean(run["experiment"], _NAME), roomy),
+        Column("pool", lambda run: clean(run["pool"], _NAME)),
+        Column("seeds", lambda run: clean(", ".join(f"{name} {value}" for name, value in run["seeds"].items())), roomy),
+        Column("code", _code),
+    ]
+
+
+def _code(run: Row) -> str:
+    """Commit, and whether more was changed."""
+    return str(run["git"].get("commit") or "unknown")[:_COMMIT] + ("\nwith changes" if run["git"].get("dirty") else "")
+
+
+def _difference_columns(*, roomy: bool) -> list[Column]:
+    """Accuracy against accuracy."""
+    return [
+        Column("compared", _compared("−")),
+        Column("accuracy %", lambda row: f"{percent(row['accuracy'])}\n− {percent(row['accuracy_reference'])}"),
+        Column(
+            "difference\n(95 % CI)", lambda row: interval(row["difference"], row["ci_low"], row["ci_high"], signed=True)
+        ),
+        Column("p\n(Holm)", lambda row: f"{p_value(row['p'])}\n({p_value(row['p_holm'])})"),
+        Column("win/tie/\nloss", lambda row: f"{row['wins']}/{row['ties']}/{row['losses']}"),
+        Column("items", lambda row: f"{row['n_paired']} of\n{row['n_items']}, {row['n_items_reference']}"),
+        Column("test", lambda row: row["test"] or "n/a", roomy),
+        Column("detectable\n(80 % power)", lambda row: _detectable(row["detectable"]), roomy),
+    ]
+
+
+def _detectable(difference: float | None) -> str:
+    """In points; more than 100 cannot be."""
+    return "none" if difference is not None and difference > 1 else percent(difference)
+
+
+def _ratios(rows: Sequence[Row]) -> list[Column]:
+    """Cost against cost, on the axes that are known somewhere."""
+    axes = [axis for axis in AXIS_TITLES if any(row["ratios"][axis]["ratio"] is not None for row in rows)]
+    return [Column("compared", _compared("÷")), *(Column(AXIS_TITLES[axis], _ratio_on(axis)) for axis in axes)]
+
+
+def _ratio_on(axis: str) -> Callable[[Row], str]:
+    """A cell with a ratio and, on a line of its own, its interval."""
+
+    def cell(row: Row) -> str:
+        ratio = row["ratios"][axis]
+        if ratio["ratio"] is None:
+            return "n/a"
+        ends = "n/a" if ratio["ci_low"] is None else f"{_times(ratio['ci_low'])} to {_times(ratio['ci_high'])}"
+        return f"{_times(ratio['ratio'])}\n({ends})"
+
+    return cell
+
+
+def _times(ratio: float) -> str:
+    """Two decimals, or three digits."""
+    return f"{ratio:.2f}" if _PLAIN <= ratio < _MOST else f"{ratio:.3g}"
+
+
+def _row_columns(rows: Sequence[Row], *, roomy: bool) -> list[Column]:
+    """Each row as its run's own table has it."""
+
+    def known(key: str) -> bool:
+        return any(row[key] is not None for row in rows)
+
+    encoded = any(row["encoder_tokens_mean"] for row in rows)
+    return [
+        Column("row", lambda row: _first(row, _label(row))),
+        Column("accuracy %\n(95 % CI)", lambda row: interval(row["accuracy"], row["ci_low"], row["ci_high"])),
+        Column("vs own\nbest single", _gain, roomy),
+        Column("graded", lambda row: f"{row['n_graded']}/{row['n_items']}"),
+        Column("bounds\n(ungraded 0 to 1)", _bounds, known("bound_low")),
+        Column("trunc.", lambda row: str(row["n_truncated"])),
+        Column("weighted\ntokens", lambda row: number(row["weighted_tokens_mean"])),
+        Column("encoder\ntokens", lambda row: number(row["encoder_tokens_mean"]), roomy and encoded),
+        Column("USD", lambda row: number(row["cost_usd_mean"]), known("cost_usd_mean")),
+        Column("GFLOP", lambda row: number(row["gflop_mean"]), known("gflop_mean")),
+        Column("statuses", _statuses, roomy),
+    ]
+
+
+def _gain(row: Row) -> str:
+    """Difference to the best single agent of the same run."""
+    return "reference" if row["reference"] else interval(row["diff"], row["diff_low"], row["diff_high"], signed=True)
+
+
+def _bounds(row: Row) -> str:
+    """Accuracy if every ungraded item were wrong, and if it were right."""
+    return _DASH if row["bound_low"] is None else f"{percent(row['bound_low'])} to {percent(row['bound_high'])}"
+
+
+def _statuses(row: Row) -> str:
+    """Episodes by status."""
+    return "\n".join(f"{count} {clean(name)}" for name, count in row["statuses"].items())
+
+
+def _count(key: str) -> Callable[[Row], str]:
+    """A cell with a whole number."""
+    return lambda row: f"{row[key]:,}"
+
+
+_EFFORT = (
+    Column("method", lambda row: f"{row['run']} {clean(row['method'], _NAME)}"),
+    Column("episodes", _count("episodes")),
+    Column("logical\ncalls", _count("logical_calls")),
+    Column("weighted\ntokens", _count("weighted_tokens")),
+    Column("encoder\ntokens", _count("encoder_tokens")),
+)
