@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from evals.stats.verifier import VerifierRow
 from tests.ground import AGENTS, SKILLS, make_arena
 from trinity.arena import Arena
 from trinity.coordinator.policy import RandomPolicy
@@ -11,7 +12,7 @@ from trinity.coordinator.protocol import Coordinator, prompt
 from trinity.llm.transports.base import Reply, Request
 from trinity.llm.transports.scripted import ScriptedTransport, reply_to
 from trinity.testing import TeamScript
-from trinity.verdicts import Verdict, verdicts
+from trinity.verdicts import verdicts
 
 
 def credulous(request: Request) -> Reply:
@@ -21,7 +22,7 @@ def credulous(request: Request) -> Reply:
     return TeamScript(SKILLS)(request)
 
 
-async def judged(arena: Arena) -> list[Verdict]:
+async def judged(arena: Arena) -> list[VerifierRow]:
     """All verdicts after random choices on the test items."""
     policy = RandomPolicy("random", [agent.name for agent in AGENTS], arena.player.ledger)
     await arena.test(Coordinator(policy, AGENTS, 6, name="random", backbone="team"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import NamedTuple
 
+from evals.stats.verifier import VerifierRow
 from trinity.coordinator.protocol import read_verdict
 from trinity.episodes import judge
 from trinity.errors import GraderError
@@ -15,21 +15,11 @@ from trinity.runs.rows import DecisionRow, RecordKey
 from trinity.types import Episode, Item, Task
 
 
-class Verdict(NamedTuple):
-    """One Verifier turn over an answer: whether it accepted (an unreadable verdict does not) and whether it was right.
-
-    `method` is the policy's name, method and variant.
-    """
-
-    method: str
-    accepted: bool
-    correct: bool
-
-
-async def verdicts(ledger: Ledger, tasks: Mapping[str, Task], seed: int) -> AsyncIterator[Verdict]:
+async def verdicts(ledger: Ledger, tasks: Mapping[str, Task], seed: int) -> AsyncIterator[VerifierRow]:
     """Every verdict over an answer in a test episode, by policy and item, streamed; only the graders are run again.
 
-    Turns before the first answer judge nothing and are left out, and so is an answer whose grader fails.
+    Turns before the first answer judge nothing and are left out, and so is an answer whose grader fails. A verdict that
+    cannot be read does not accept.
 
     Args:
         ledger: of the run, with its calls.
@@ -51,7 +41,7 @@ async def verdicts(ledger: Ledger, tasks: Mapping[str, Task], seed: int) -> Asyn
         for accepted, answer in _judged(ledger, chosen, record.call_ids):
             correct = await _is_correct(tasks[task], item, answer)
             if correct is not None:
-                yield Verdict(policy, accepted, correct)
+                yield VerifierRow(task, policy.replace("/", " "), accepted, correct)
 
 
 def _judged(ledger: Ledger, turns: Sequence[DecisionRow], calls: Sequence[str]) -> Iterator[tuple[bool, Answer]]:

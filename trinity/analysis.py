@@ -1,0 +1,77 @@
+"""The analysis of a run's test episodes: difficulty, differences, cost and verdicts, from its ledger."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from trinity.runs.ledger import Ledger
+from trinity.types import Task
+
+MODELS_UP_TO = 50_000
+"""Test episodes of a task up to which its mixed models, minutes of work beyond, are fitted at the end of a run."""
+
+ROUNDING, OPTIMUM = 1e-9, 1e-3
+"""Largest difference, relative or absolute, of two analyses of the same records; that of optimised models."""
+
+
+async def analysed(
+    records: Ledger,
+    calls: Ledger,
+    tasks: Mapping[str, Task],
+    manifest: Mapping[str, Any],
+    *,
+    most: int | None = MODELS_UP_TO,
+) -> dict[str, Any]:
+    """The content of a run's `analysis.json`.
+
+    Args:
+        records: the ledger that has the run's records.
+        calls: the one that has its calls and decisions; the same but in a replay.
+        tasks: by name, whose graders tell which verdicts were true.
+        manifest: of the run.
+        most: no mixed models for a task of more test episodes; None: for every task.
+
+    Raises:
+        LedgerError: a row of a ledger is damaged.
+    """
+    from evals.report.analysis import build_analysis
+    from evals.report.rows import REFERENCE
+    from evals.stats.study import COLUMNS, studies
+    from trinity.runs.records import columns_of
+    from trinity.verdicts import verdicts
+
+    agents = {str(agent["name"]) for agent in manifest["agents"]}
+    found = studies(columns_of(records.records(split="test"), COLUMNS), agents)
+    judged = [row async for row in verdicts(calls, tasks, manifest["seeds"]["seed"])]
+    models = most is None or all(study.score.size <= most for study in found)
+    analysis = build_analysis(found, reference=REFERENCE, verifier=judged, models=models)
+    for task in analysis["tasks"].values() if not models else ():
+        task["not_identified"].append(f"No mixed models of more than {most:,} episodes before somebody asks for them.")
+    return analysis
+
+
+def analysis_differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """The places where two analyses of the same records differ by more than another processor's rounding.
+
+    Mixed models, which stop within a tolerance, may differ a little more; where only one side has them, as without
+    gpboost, they are not compared.
+    """
+    yield from _unequal(was, now, "", ROUNDING)
+
+
+def _unequal(was: Any, now: Any, place: str, tolerance: float) -> Iterator[str]:
+    if isinstance(was, dict) and isinstance(now, dict) and was.keys() == now.keys():
+        for key in was:
+            models = key == "models"
+            if not (models and None in (was[key], now[key])) and key != "not_identified":
+                yield from _unequal(was[key], now[key], f"{place}/{key}", OPTIMUM if models else tolerance)
+    elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
+        for number, (before, after) in enumerate(zip(was, now, strict=True)):
+            yield from _unequal(before, after, f"{place}/{number}", tolerance)
+    elif isinstance(was, float) and isinstance(now, float | int):
+        if not math.isclose(was, now, rel_tol=tolerance, abs_tol=tolerance):
+            yield place
+    elif was != now:
+        yield place
