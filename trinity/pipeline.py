@@ -11,7 +11,7 @@ from trinity.arena import Arena, Contender
 from trinity.errors import ConfigError
 from trinity.runs.files import write_json
 from trinity.runs.ledger import Ledger
-from trinity.runs.records import write_records
+from trinity.runs.records import columns_of, write_records
 from trinity.runs.rows import Totals
 from trinity.types import Record
 
@@ -41,35 +41,49 @@ async def contest(arena: Arena, contenders: Mapping[str, Contender], tested: Cal
 def summarise(arena: Arena, manifest: Mapping[str, Any], totals: Totals) -> dict[str, Any]:
     """The content of `summary.json` from the ledger as it stands; `totals` are the run's paid and reused calls."""
     from evals.report.summary import build_summary
+    from evals.report.tally import COLUMNS
 
     ledger = arena.player.ledger
     effort = spent(ledger.records())
     bill = _bill(totals, ledger)
     facts = {**manifest, "notes": [*manifest.get("notes", []), *arena.notes]}
-    return build_summary(ledger.records(), manifest=facts, choices=arena.choices, effort=effort, totals=bill)
+    batches = columns_of(ledger.records(), COLUMNS)
+    return build_summary(batches, manifest=facts, choices=arena.choices, effort=effort, totals=bill)
 
 
-def publish(folder: Path, arena: Arena, manifest: Mapping[str, Any], summary: Mapping[str, Any]) -> None:
-    """Write records, summary and report into `folder`, each whole or not at all.
+def publish(
+    folder: Path,
+    arena: Arena,
+    manifest: Mapping[str, Any],
+    summary: Mapping[str, Any],
+    analysis: Mapping[str, Any] | None = None,
+    *,
+    calls: Ledger | None = None,
+) -> None:
+    """Write records, summary and reports into `folder`, each whole or not at all.
+
+    Args:
+        folder: of the run, or of its rebuilt copy.
+        arena: whose ledger has the records and decisions.
+        manifest: of the run.
+        summary: as `summarise` made it.
+        analysis: what `evals.report.analysis.build_analysis` made of the records, where it did.
+        calls: the ledger that has the calls, where it is another one, as in a replay.
 
     Raises:
         LedgerError: a file cannot be written.
     """
-    from evals.report.markdown import write_report
+    from evals.report.data import Source, gathered
+    from evals.report.reports import write_reports
+    from trinity.coordinator.protocol import read_verdict
 
     ledger = arena.player.ledger
     write_records(folder / "records.parquet", ledger.records())
     write_json(folder / "summary.json", summary)
-    generations = [payload for _, payload in ledger.generations("coordinator")]
-    write_report(folder, summary, generations, uses(ledger), manifest=manifest)
-
-
-def uses(ledger: Ledger) -> Iterator[tuple[str, str, str]]:
-    """(sampled or argmax, agent, role) of every decision in a test episode of the chosen coordinator."""
-    for row in ledger.decisions():
-        method, _, variant = row.key.policy.partition("/")
-        if method == "coordinator" and row.key.replicate.phase == "test":
-            yield variant, row.agent, row.role
+    if analysis is not None:
+        write_json(folder / "analysis.json", analysis)
+    source = Source(ledger, calls or ledger, read_verdict)
+    write_reports(folder, gathered(source, summary, manifest, analysis or {}))
 
 
 def spent(records: Iterator[Record]) -> dict[str, dict[str, int]]:

@@ -121,6 +121,7 @@ def changed_prompts(manifest: Mapping[str, Any]) -> Iterator[str]:
 
 def differences(run: Path, out: Path, rebuilt: Ledger, summary: Mapping[str, Any]) -> Iterator[str]:
     """Lines for records, summary and policy of `run` that the rebuilt ones do not equal."""
+    from trinity.analysis import analysis_differences
     from trinity.canonical import canonical_json
     from trinity.runs.files import read_json
     from trinity.runs.records import comparable, read_records
@@ -133,6 +134,9 @@ def differences(run: Path, out: Path, rebuilt: Ledger, summary: Mapping[str, Any
     for key in sorted(stored.keys() | summary.keys()):
         if canonical_json(stored.get(key)) != canonical_json(summary.get(key)):
             yield f"summary.json: {key} differs"
+    if (run / "analysis.json").exists():
+        for place in analysis_differences(read_json(run / "analysis.json"), read_json(out / "analysis.json")):
+            yield f"analysis.json: {place} differs"
     if (run / "report.md").read_bytes() != (out / "report.md").read_bytes():
         yield "report.md differs"
     places = {policy.relative_to(folder) for folder in (run, out) for policy in folder.glob(POLICIES)}
@@ -162,6 +166,7 @@ async def _rebuild(
     manifest: Mapping[str, Any], source: Ledger, rebuilt: Ledger, out: Path, *, recompute: bool
 ) -> dict[str, Any]:
     """Play the run again on its ledger and write what follows; the summary."""
+    from trinity.analysis import analysed
     from trinity.arena import Arena
     from trinity.assembly import SPLITS, agent_from, build_contenders, build_tasks, node, phase_seeds
     from trinity.coordinator.policy import RecordedPolicies
@@ -193,7 +198,8 @@ async def _rebuild(
         )
         await contest(arena, build_contenders(config), lambda _: None)
         summary = summarise(arena, manifest, source.totals())
-        publish(out, arena, manifest, summary)
+        analysis = await analysed(rebuilt, source, tasks, manifest)
+        publish(out, arena, manifest, summary, analysis, calls=source)
         print(f"replayed {sum(1 for _ in rebuilt.records())} records from {client.counts.logical} stored calls")
         if recomputing:
             print(_recomputed(recomputing))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from evals.report.tally import SUMMED, ItemKey, RowKey, Tallies, Tally
+from evals.report.tally import SUMMED, Part, RowKey, Tallies
 from evals.stats.bootstrap import paired_difference
 from evals.stats.intervals import accuracy_interval
 
@@ -46,8 +46,7 @@ class Run:
     def chance(self, task: str) -> float | None:
         """Expected accuracy of guessing; for all tasks the mean over their items."""
         chances = {entry.get("name"): entry.get("chance") for entry in self.entries("tasks")}
-        items = self.tallies.items
-        sizes = {name: len(ids) for name, ids in items.items() if task in (ALL, name)}
+        sizes = {name: _size(items) for name, items in self.tallies.items.items() if task in (ALL, name)}
         parts = [(chances.get(name), size) for name, size in sorted(sizes.items())]
         known = [chance * size for chance, size in parts if chance is not None]
         return math.fsum(known) / sum(sizes.values()) if known and len(known) == len(parts) else None
@@ -55,13 +54,18 @@ class Run:
 
 def build_rows(run: Run) -> list[Row]:
     """All rows in table order: by method and variant, the row over all tasks before its tasks."""
-    reference = reference_means(run.tallies)
+    tallies = run.tallies
+    reference = reference_means(tallies)
     rows = []
-    for key in sorted(run.tallies.rows, key=_order):
-        tasks = run.tallies.rows[key]
-        same = _is_reference(run.tallies, key)
-        for task, part in chain([(ALL, merged(tasks))], sorted(tasks.items())):
-            rows.append({**_row(run, key, task, part, {} if same else reference), "reference": same})
+    for key in sorted(tallies.rows, key=_order):
+        same = _is_reference(tallies, key)
+        means = np.full_like(reference, np.nan) if same else reference
+        rows.append({**_row(run, key, ALL, tallies.rows[key].whole, means), "reference": same})
+        if len(tallies.items) == 1:  # the task's row says the same
+            rows += [{**rows[-1], "task": task} for task in tallies.items]
+            continue
+        for task, part in tallies.rows[key].tasks.items():
+            rows.append({**_row(run, key, task, part, means[tallies.items[task]]), "reference": same})
     return rows
 
 
@@ -72,18 +76,15 @@ def _order(key: RowKey) -> tuple[float, str, str]:
     return place, method, variant
 
 
-def merged(parts: Mapping[str, Tally]) -> Tally:
-    """One tally over the items of all tasks."""
-    whole = Tally()
-    for _, part in sorted(parts.items()):
-        whole.merge(part)
-    return whole
+def reference_means(tallies: Tallies) -> NDArray[np.float64]:
+    """Item means of the best single agent; NaN when there is no such row, or more than one to choose from."""
+    found = [row.whole.means for key, row in tallies.rows.items() if key[0] == REFERENCE]
+    return found[0] if len(found) == 1 else np.full(sum(map(_size, tallies.items.values())), np.nan)
 
 
-def reference_means(tallies: Tallies) -> dict[ItemKey, float]:
-    """Item means of the best single agent; none when there is no such row, or more than one to choose from."""
-    keys = [key for key in tallies.rows if key[0] == REFERENCE]
-    return merged(tallies.rows[keys[0]]).item_means() if len(keys) == 1 else {}
+def _size(items: slice) -> int:
+    """How many items a task has."""
+    return int(items.stop - items.start)
 
 
 def _is_reference(tallies: Tallies, key: RowKey) -> bool:
@@ -91,56 +92,58 @@ def _is_reference(tallies: Tallies, key: RowKey) -> bool:
     return key[0] == REFERENCE or (key[0] == "single" and (REFERENCE, key[1]) in tallies.rows)
 
 
-def _row(run: Run, key: RowKey, task: str, part: Tally, reference: Mapping[ItemKey, float]) -> Row:
+def _row(run: Run, key: RowKey, task: str, part: Part, reference: NDArray[np.float64]) -> Row:
     """One row of the table."""
-    means = {name: part.mean(name) for name in SUMMED}
-    n_items = sum(len(ids) for name, ids in run.tallies.items.items() if task in (ALL, name))
+    sums = part.sums
+    means = {name: sums.mean(name) for name in SUMMED}
     return {
         "method": key[0],
         "variant": key[1],
         "task": task,
-        "n_items": n_items,
+        "n_items": part.episodes.size,
         "n_replicates": part.replicates,
-        "n_episodes": sum(part.statuses.values()),
+        "n_episodes": sums.statuses.total(),
         **_accuracy(part),
-        **_bounds(part, n_items),
+        **_bounds(part),
         "chance": run.chance(task),
-        **_difference(part.item_means(), reference),
-        "n_truncated": part.statuses["truncated"],
-        "n_no_answer": part.statuses["no_answer"],
-        "n_capped": part.capped,
-        "n_estimated": part.estimated,
-        "statuses": dict(sorted(part.statuses.items())),
+        **_difference(part.means, reference),
+        "n_truncated": sums.statuses["truncated"],
+        "n_no_answer": sums.statuses["no_answer"],
+        "n_capped": sums.capped,
+        "n_estimated": sums.estimated,
+        "statuses": dict(sorted(sums.statuses.items())),
         **means,
-        "unknown_price": run.lacking("price", key) if part.graded and means["cost_usd_mean"] is None else [],
-        "unknown_params": run.lacking("active_params", key) if part.graded and means["gflop_mean"] is None else [],
+        "unknown_price": run.lacking("price", key) if sums.graded and means["cost_usd_mean"] is None else [],
+        "unknown_params": run.lacking("active_params", key) if sums.graded and means["gflop_mean"] is None else [],
     }
 
 
-def _accuracy(part: Tally) -> Row:
+def _accuracy(part: Part) -> Row:
     """Accuracy over graded items with its 95 % interval."""
-    means = list(part.item_means().values())
-    interval = accuracy_interval(np.array(means), part.replicates, seed=SEED)
+    means = part.means[part.graded > 0]
+    interval = accuracy_interval(means, part.replicates, seed=SEED)
     if interval is None:
         return {"n_graded": 0, "accuracy": None, "ci_low": None, "ci_high": None}
-    accuracy = math.fsum(means) / len(means)
-    return {"n_graded": len(means), "accuracy": accuracy, "ci_low": interval.low, "ci_high": interval.high}
+    accuracy = math.fsum(means.tolist()) / means.size
+    return {"n_graded": means.size, "accuracy": accuracy, "ci_low": interval.low, "ci_high": interval.high}
 
 
-def _bounds(part: Tally, n_items: int) -> Row:
+def _bounds(part: Part) -> Row:
     """Accuracy over all items if whatever is ungraded or was never asked were all wrong, or all right."""
-    missing = n_items - len(part.cells)
-    cells = [cell for _, cell in sorted(part.cells.items())]
-    if not missing and all(cell.graded == cell.episodes for cell in cells):
+    asked = part.episodes > 0
+    if asked.all() and (part.graded == part.episodes).all():
         return {"bound_low": None, "bound_high": None}
-    low = math.fsum(cell.bound(0.0) for cell in cells)
-    high = math.fsum(cell.bound(1.0) for cell in cells) + missing
-    return {"bound_low": low / n_items, "bound_high": high / n_items}
+    scores, episodes = part.scores[asked], part.episodes[asked]
+    low = math.fsum((scores / episodes).tolist())
+    high = math.fsum(((scores + (episodes - part.graded[asked])) / episodes).tolist()) + (asked.size - episodes.size)
+    return {"bound_low": low / asked.size, "bound_high": high / asked.size}
 
 
-def _difference(means: Mapping[ItemKey, float], reference: Mapping[ItemKey, float]) -> Row:
+def _difference(means: NDArray[np.float64], reference: NDArray[np.float64]) -> Row:
     """Paired bootstrap difference to the reference over the items graded for both."""
-    found = paired_difference(means, reference, SEED)
+    items = np.flatnonzero(~np.isnan(means) & ~np.isnan(reference))
+    ours, theirs = (dict(zip(items.tolist(), side[items].tolist(), strict=True)) for side in (means, reference))
+    found = paired_difference(ours, theirs, SEED)
     if found is None:
         return {"diff": None, "diff_low": None, "diff_high": None, "n_paired": 0}
     return {"diff": found.difference, "diff_low": found.ci_low, "diff_high": found.ci_high, "n_paired": found.n}

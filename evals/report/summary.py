@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from evals.report.rows import ALL, REFERENCE, Row, Run, build_rows, merged, reference_means
+from evals.report.rows import ALL, REFERENCE, Row, Run, build_rows, reference_means
 from evals.report.tally import Tallies, tally
 from evals.stats.power import minimum_detectable_difference
 from trinity.errors import LedgerError
-from trinity.types import Record
+from trinity.runs.records import Columns
 
 SMALL_RUN = 100
 """Below this many test items a run shows the path, not a finding."""
@@ -29,7 +29,7 @@ COST_AXES: Mapping[str, str] = {
 
 
 def build_summary(
-    records: Iterable[Record],
+    batches: Iterable[Columns],
     *,
     manifest: Mapping[str, Any],
     choices: Mapping[str, Any],
@@ -43,7 +43,7 @@ def build_summary(
     asked. `*_mean` costs are means over graded episodes of their logical usage: every call, paid for or not.
 
     Args:
-        records: any iterable of records; only the test split counts. Read once.
+        batches: records with the columns of `evals.report.tally.COLUMNS`; only the test split counts. Read once.
         manifest: of the run; read here: `run_id, experiment, pool, pool_kind, seeds, notes`, `agents` (objects with
             `name, price, active_params`), `missing_agents` (name to reason) and `tasks` (objects with `name,
             chance`). Each may be missing.
@@ -54,7 +54,7 @@ def build_summary(
     Raises:
         LedgerError: a record is there twice, is graded without a score, or is of another run or kind of pool.
     """
-    tallies = tally(records)
+    tallies = tally(batches)
     rows = build_rows(Run(tallies, manifest))
     summary = {
         **_identity(tallies, manifest),
@@ -117,9 +117,8 @@ def _cost_axis(rows: Sequence[Row]) -> str:
 def _detectable(tallies: Tallies) -> dict[str, Any]:
     """The smallest difference of coordinator and best single agent that this run could find."""
     rows = sorted((key for key in tallies.rows if key[0] == "coordinator"), key=lambda key: (key[1] != "sampled", key))
-    reference = reference_means(tallies)
-    means = merged(tallies.rows[rows[0]]).item_means() if rows else {}
-    pairs = [means[key] - reference[key] for key in sorted(means.keys() & reference.keys())]
+    differences = tallies.rows[rows[0]].whole.means - reference_means(tallies) if rows else np.empty(0)
+    pairs = differences[~np.isnan(differences)].tolist()
     found: dict[str, Any] = {"difference": None, "n_items": len(pairs), "power": POWER, "comparison": None}
     if len(pairs) < 2:  # noqa: PLR2004 - a spread needs two
         return {**found, "reason": "fewer than two items are graded for both coordinator and best single agent"}

@@ -72,6 +72,8 @@ COLUMNS = (
     Column("graded", lambda row: f"{row['n_graded']}/{row['n_items']}"),
     Column("bounds\n(ungraded 0 to 1)", _bounds, _known("bound_low")),
     Column("trunc.", lambda row: str(row["n_truncated"])),
+    Column("no\nanswer", lambda row: str(row["n_no_answer"]), _any("n_no_answer"), roomy=True),
+    Column("capped", lambda row: str(row["n_capped"]), _any("n_capped"), roomy=True),
     Column("estim.", lambda row: str(row["n_estimated"]), _any("n_estimated")),
     Column("calls", _mean("calls_mean")),
     Column("turns", _mean("turns_mean"), roomy=True),
@@ -110,7 +112,19 @@ def reading(summary: Mapping[str, Any]) -> list[str]:
         "graded counts items, trunc. episodes whose answer hit its length cap; costs are means over graded episodes "
         "and bill every call, paid for or reused"
     )
-    return [clean(sentence, 400) for sentence in (f"{pool}: {columns}.", *totals_sentence(summary["totals"]))]
+    sentences = (f"{pool}: {columns}.", *counts_sentence(summary["rows"]), *totals_sentence(summary["totals"]))
+    return [clean(sentence, 400) for sentence in sentences]
+
+
+def counts_sentence(rows: Sequence[Row]) -> list[str]:
+    """What the columns count that are there only where there is something to count."""
+    meanings = {
+        "n_no_answer": "no answer counts episodes that ended without one",
+        "n_capped": "capped counts episodes that their own budget ended, graded on their latest answer",
+        "n_estimated": "estim. counts episodes in which nobody reported a call's tokens, so a tokenizer counted them",
+    }
+    found = "; ".join(meaning for key, meaning in meanings.items() if _any(key)(rows))
+    return [f"{found[0].upper()}{found[1:]}."] if found else []
 
 
 def findings(summary: Mapping[str, Any]) -> list[str]:
@@ -198,9 +212,9 @@ def markdown_table(summary: Mapping[str, Any], task: str = ALL) -> str:
     return markdown_grid([column.title for column in columns], [format_row(row, columns) for row in rows])
 
 
-def markdown_grid(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table of plain texts; the first column is left, the others right aligned."""
-    rule = [":--", *["--:"] * (len(titles) - 1)]
+def markdown_grid(titles: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """A Markdown table of plain texts; the first `left` columns are left, the others right aligned."""
+    rule = [":--" if place < left else "--:" for place in range(len(titles))]
     lines = [[markdown(cell) for cell in titles], rule, *([markdown(cell) for cell in row] for row in rows)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 

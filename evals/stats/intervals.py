@@ -8,13 +8,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+RESAMPLES = 9_999
+"""Of every bootstrap: (9,999 + 1) x 2.5 % is a whole number, so that the ends of an interval are resamples."""
+
 SMALL_N = 30
 """Up to this many items a percentile bootstrap is too narrow and Wilson's interval is used."""
 
-_CHUNK = 1 << 22
-"""Numbers drawn at a time: 32 MiB, whatever the number of items."""
+CHUNK = 1 << 18
+"""Numbers drawn at a time: 2 MiB, which stay in the cache, or one resample of more items than that."""
 
-_DRAW_COST = 40
+DRAW_COST = 40
 """Drawing one count of a multinomial costs about as much as drawing this many items one by one."""
 
 
@@ -26,7 +29,7 @@ class Interval(NamedTuple):
 
 
 def bootstrap_interval(
-    scores_by_item: NDArray[np.float64], *, seed: int, resamples: int = 10_000, level: float = 0.95
+    scores_by_item: NDArray[np.float64], *, seed: int, resamples: int = RESAMPLES, level: float = 0.95
 ) -> Interval | None:
     """Percentile bootstrap of the mean, items resampled with replacement (Efron and Tibshirani 1993, chapter 13).
 
@@ -47,8 +50,19 @@ def bootstrap_interval(
     if not scores.size:
         return None
     means = resampled_means(scores, np.random.Generator(np.random.PCG64(seed)), resamples)
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    low, high = percentile_ends(means, level)
     return Interval(float(low), float(high))
+
+
+def percentile_ends(samples: NDArray[np.float64], level: float = 0.95) -> NDArray[np.float64]:
+    """Ends of percentile intervals from `samples` of shape (resamples, ...): shape (2, ...).
+
+    The k-th smallest and the k-th largest with k = (resamples + 1) x (1 - level) / 2, rounded down, at least 1 (Davison
+    and Hinkley 1997, section 5.3): no interpolation, so that the interval of -x is exactly that of x turned round.
+    """
+    place = max(1, int((len(samples) + 1) * (1 - level) / 2 + 1e-9)) - 1
+    ordered = np.partition(samples, [place, len(samples) - 1 - place], axis=0)
+    return ordered[[place, len(samples) - 1 - place]]
 
 
 def wilson(successes: float, n: int, level: float = 0.95) -> Interval | None:
@@ -78,7 +92,12 @@ def wilson(successes: float, n: int, level: float = 0.95) -> Interval | None:
 
 
 def accuracy_interval(
-    item_means: NDArray[np.float64], n_replicates: int, *, seed: int = 0, resamples: int = 10_000, level: float = 0.95
+    item_means: NDArray[np.float64],
+    n_replicates: int,
+    *,
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+    level: float = 0.95,
 ) -> Interval | None:
     """Interval of an accuracy by the suite's rule: bootstrap over items, Wilson where that would mislead.
 
@@ -125,9 +144,9 @@ def resampled_means(values: NDArray[np.float64], generator: np.random.Generator,
     has the same distribution and takes no longer for 100,000 items than for 100.
     """
     distinct, counts = np.unique(values, return_counts=True)
-    by_count = distinct.size * _DRAW_COST <= values.size
+    by_count = distinct.size * DRAW_COST <= values.size
     ordered = np.repeat(distinct, counts)
-    rows = max(1, _CHUNK // (distinct.size if by_count else values.size))
+    rows = max(1, CHUNK // (distinct.size if by_count else values.size))
     means = np.empty(resamples)
     for start in range(0, resamples, rows):
         part = means[start : start + rows]

@@ -32,11 +32,61 @@ def minimum_detectable_difference(
         ValueError: neither or both of `sd` and `discordance` are given, or an argument is out of range.
     """
     spread = _spread(sd, discordance)
-    if not (0 < alpha < 1 and alpha < power < 1):
-        raise ValueError(f"alpha is {alpha} and power {power}, expected 0 < alpha < power < 1")
+    _check(power, alpha)
     if n < 2 or spread == 0:  # noqa: PLR2004  (two items are the fewest that have a spread)
         return None
     return _noncentrality(n - 1, power, alpha) / math.sqrt(n) * spread
+
+
+def items_needed(
+    difference: float,
+    *,
+    sd: float | None = None,
+    discordance: float | None = None,
+    power: float = 0.8,
+    alpha: float = 0.05,
+) -> int | None:
+    """The fewest items with which a two-sided paired t-test finds a true mean `difference` with probability `power`.
+
+    The inverse of `minimum_detectable_difference`, whose arguments the others are.
+
+    Returns:
+        The number, at least 2; None when the spread is 0.
+
+    Raises:
+        ValueError: `difference` is not positive, or as for `minimum_detectable_difference`.
+    """
+    if not (math.isfinite(difference) and difference > 0):
+        raise ValueError(f"difference is {difference}, expected a number > 0")
+    _check(power, alpha)
+    spread = _spread(sd, discordance)
+    if spread == 0:
+        return None
+
+    def detects(n: int) -> bool:
+        least = minimum_detectable_difference(n, sd=spread, power=power, alpha=alpha)
+        return least is not None and least <= difference
+
+    low, step = _too_few(spread / difference, power, alpha), 4
+    while detects(low):
+        low //= 2
+    while not detects(low + step):
+        low, step = low + step, 2 * step
+    high = low + step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if detects(middle) else (middle, high)
+    return high
+
+
+def _too_few(ratio: float, power: float, alpha: float) -> int:
+    """A little fewer items than a normal distribution needs, at least 1: Student's needs more.
+
+    `ratio` is the standard deviation over the difference.
+    """
+    from scipy.special import ndtri
+
+    return max(1, int(((ndtri(1 - alpha / 2) + ndtri(power)) * ratio) ** 2) - 1)
 
 
 def _noncentrality(df: int, power: float, alpha: float) -> float:
@@ -59,6 +109,12 @@ def _noncentrality(df: int, power: float, alpha: float) -> float:
     while low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if too_small(middle) else (low, middle)
     return high
+
+
+def _check(power: float, alpha: float) -> None:
+    """ValueError for a test that cannot be."""
+    if not (0 < alpha < 1 and alpha < power < 1):
+        raise ValueError(f"alpha is {alpha} and power {power}, expected 0 < alpha < power < 1")
 
 
 def _spread(sd: float | None, discordance: float | None) -> float:

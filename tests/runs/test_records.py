@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
 
@@ -13,9 +13,14 @@ from hypothesis import strategies as st
 
 from trinity.canonical import canonical_json
 from trinity.errors import LedgerError
+from trinity.runs import records
 from trinity.runs.records import (
+    BATCH_COLUMNS,
     ROWS_PER_GROUP,
+    Columns,
+    columns_of,
     comparable,
+    read_columns,
     read_records,
     record_from_json,
     record_to_json,
@@ -39,27 +44,28 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-@settings(deadline=None, max_examples=50)
-@given(
-    st.lists(
-        st.fixed_dictionaries(
-            {
-                "answer": st.none() | ANY_TEXT,
-                "item_id": ANY_TEXT,
-                "difficulty": NUMBERS,
-                "cost_usd": NUMBERS,
-                "replicate": st.builds(
-                    Replicate, st.sampled_from(["train", "val", "reeval", "test"]), st.integers(0, 2**31 - 1)
-                ),
-                "seed": st.integers(-(2**63), 2**63 - 1),
-                "status": st.sampled_from(["correct", "wrong", "error"]),
-                "capped": st.booleans(),
-                "call_ids": st.lists(st.text("0123456789abcdef", min_size=16, max_size=16)).map(tuple),
-            }
-        ),
-        max_size=5,
-    )
+CHANGES = st.lists(
+    st.fixed_dictionaries(
+        {
+            "answer": st.none() | ANY_TEXT,
+            "item_id": ANY_TEXT,
+            "difficulty": NUMBERS,
+            "cost_usd": NUMBERS,
+            "replicate": st.builds(
+                Replicate, st.sampled_from(["train", "val", "reeval", "test"]), st.integers(0, 2**31 - 1)
+            ),
+            "seed": st.integers(-(2**63), 2**63 - 1),
+            "status": st.sampled_from(["correct", "wrong", "error"]),
+            "capped": st.booleans(),
+            "call_ids": st.lists(st.text("0123456789abcdef", min_size=16, max_size=16)).map(tuple),
+        }
+    ),
+    max_size=5,
 )
+
+
+@settings(deadline=None, max_examples=50)
+@given(CHANGES)
 def test_records_survive_json_and_parquet(
     tmp_path_factory: pytest.TempPathFactory, make_record: MakeRecord, changes: list[dict[str, object]]
 ) -> None:
@@ -155,19 +161,20 @@ def test_refused_write_keeps_the_old_file(tmp_path: Path, make_record: MakeRecor
     assert names(tmp_path) == ["records.parquet"]
 
 
-def test_missing_and_foreign_files_are_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("read", [read_records, lambda path: read_columns(path, ["run_id"])])
+def test_missing_and_foreign_files_are_named(tmp_path: Path, read: Callable[[Path], object]) -> None:
     """A file that is missing, no parquet or of other columns is refused before the first row."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     with pytest.raises(LedgerError, match=r"none\.parquet does not exist"):
-        read_records(tmp_path / "none.parquet")
+        read(tmp_path / "none.parquet")
     (tmp_path / "text.parquet").write_text("run_id\n")
     with pytest.raises(LedgerError, match=r"text\.parquet is damaged or no parquet file"):
-        read_records(tmp_path / "text.parquet")
+        read(tmp_path / "text.parquet")
     pq.write_table(pa.table({"run_id": ["r"]}), tmp_path / "other.parquet")
     with pytest.raises(LedgerError, match=r"other\.parquet has other columns"):
-        read_records(tmp_path / "other.parquet")
+        read(tmp_path / "other.parquet")
 
 
 def test_damaged_file_never_gives_other_records(tmp_path: Path, make_record: MakeRecord) -> None:
@@ -181,6 +188,8 @@ def test_damaged_file_never_gives_other_records(tmp_path: Path, make_record: Mak
         for content in (good[:place], flipped):
             path.write_bytes(content)
             assert read_or_none(path) in (None, rows)
+            columns = columns_or_none(path)
+            assert columns is None or columns == plain(columns_of(rows, BATCH_COLUMNS))
 
 
 def test_rows_that_the_reader_drops_are_missed(
@@ -192,8 +201,113 @@ def test_rows_that_the_reader_drops_are_missed(
     path = tmp_path / "records.parquet"
     write_records(path, [make_record()] * 3)
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda *_, **__: iter(()))
-    with pytest.raises(LedgerError, match=r"records\.parquet is damaged: 3 of its rows are missing"):
-        list(read_records(path))
+    for read in (read_records(path), read_columns(path, ["seed"])):
+        with pytest.raises(LedgerError, match=r"records\.parquet is damaged: 3 of its rows are missing"):
+            list(read)
+
+
+@settings(deadline=None, max_examples=50)
+@given(CHANGES)
+def test_columns_are_those_of_the_records(
+    tmp_path_factory: pytest.TempPathFactory, make_record: MakeRecord, changes: list[dict[str, object]]
+) -> None:
+    """Columns of records and of their file are equal, value by value those of the records in printable form."""
+    rows = [make_record(**change) for change in changes]
+    path = tmp_path_factory.mktemp("records") / "records.parquet"
+    write_records(path, rows)
+    found = plain(columns_of(rows, BATCH_COLUMNS))
+    assert plain(read_columns(path, BATCH_COLUMNS)) == found
+    again = list(read_records(path))
+    for name, values in found.items():
+        part = name.removeprefix("replicate_")
+        assert values == [getattr(row if part == name else row.replicate, part) for row in again]
+
+
+def test_columns_have_types(tmp_path: Path, make_record: MakeRecord) -> None:
+    """Known numbers are int64, others float64 with NaN for unknown, flags bool, texts objects with None."""
+    path = tmp_path / "records.parquet"
+    rows = [make_record(cost_usd=None, difficulty_kind=None), make_record(cost_usd=0.5)]
+    write_records(path, rows)
+    names = ("replicate_index", "seed", "n_calls", "cost_usd", "latency_s", "capped", "difficulty_kind", "method")
+    for source in (read_columns(path, names), columns_of(rows, names)):
+        (batch,) = source
+        assert tuple(batch) == names
+        types = " ".join(str(column.dtype) for column in batch.values())
+        assert types == "int64 int64 int64 float64 float64 bool object object"
+        assert str(batch["cost_usd"]) == "[nan 0.5]"
+        assert batch["difficulty_kind"].tolist() == [None, "constructed"]
+
+
+def test_columns_come_in_batches(tmp_path: Path, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No batch holds more than a row group, the first comes before all records are taken, none is lost."""
+    monkeypatch.setattr(records, "ROWS_PER_GROUP", 10)
+    path = tmp_path / "records.parquet"
+    write_records(path, (make_record(seed=number) for number in range(25)))
+    assert [batch["seed"].tolist() for batch in read_columns(path, ["seed"])] == [
+        [*range(10)], [*range(10, 20)], [*range(20, 25)],
+    ]  # fmt: skip
+    source = (make_record(seed=number) for number in range(25))
+    assert next(columns_of(source, ["seed"]))["seed"].tolist() == [*range(10)]
+    assert next(source).seed == 10
+
+
+def test_other_columns_are_not_read(tmp_path: Path, make_record: MakeRecord) -> None:
+    """A page that is damaged in one column does not keep another from being read, and is found where it is."""
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "records.parquet"
+    write_records(path, [make_record(answer=f"answer {number}") for number in range(50)])
+    group = pq.read_metadata(path).row_group(0)
+    columns = {group.column(place).path_in_schema: group.column(place) for place in range(group.num_columns)}
+    start, size = columns["answer"].dictionary_page_offset, columns["answer"].total_compressed_size
+    content = bytearray(path.read_bytes())
+    content[start + size // 2] ^= 0xFF
+    path.write_bytes(bytes(content))
+    assert plain(read_columns(path, ["seed"])) == {"seed": [0] * 50}
+    with pytest.raises(LedgerError, match="is damaged"):
+        list(read_columns(path, ["answer"]))
+
+
+def test_unknown_columns_are_named() -> None:
+    """A column that no batch has is refused before anything is read, with those there are."""
+    for name in ("scores", "replicate", "call_ids"):
+        with pytest.raises(ValueError, match=f"no column {name}; choose from: run_id, .*replicate_index"):
+            columns_of([], ["seed", name])
+
+
+@pytest.mark.parametrize(
+    ("name", "values"), [("n_calls", [1, None]), ("method", ["m", None]), ("capped", [True, None])]
+)
+def test_what_must_be_known_is_missed(tmp_path: Path, make_record: MakeRecord, name: str, values: list[object]) -> None:
+    """A file with gaps where every record has a value is damaged, not read with zeros."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "records.parquet"
+    write_records(path, [make_record()] * 2)
+    table = pq.read_table(path)
+    place = table.schema.get_field_index(name)
+    pq.write_table(table.set_column(place, name, pa.array(values, table.schema.field(name).type)), path)
+    with pytest.raises(LedgerError, match=f"is damaged .*1 rows have no {name}"):
+        list(read_columns(path, [name]))
+
+
+def plain(batches: Iterable[Columns]) -> dict[str, list[object]]:
+    """All values by column; an unknown number is None."""
+    found: dict[str, list[object]] = {}
+    for batch in batches:
+        for name, column in batch.items():
+            values = [None if value != value else value for value in column.tolist()]  # noqa: PLR0124 - NaN
+            found.setdefault(name, []).extend(values)
+    return found
+
+
+def columns_or_none(path: Path) -> dict[str, list[object]] | None:
+    """The columns of a file that may be damaged."""
+    try:
+        return plain(read_columns(path, BATCH_COLUMNS))
+    except LedgerError:
+        return None
 
 
 def read_or_none(path: Path) -> list[Record] | None:

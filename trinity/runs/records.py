@@ -1,16 +1,22 @@
-"""Records as JSON, as `records.parquet`, and in the form in which two runs are compared."""
+"""Records as JSON, as `records.parquet`, as batches of columns, and in the form in which two runs are compared."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from itertools import islice
+from itertools import chain, islice
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from trinity.errors import LedgerError
 from trinity.runs.files import replacing
 from trinity.types import Record, Replicate
+
+_T = TypeVar("_T")
 
 COLUMNS = tuple(field.name for field in fields(Record))
 """The columns of `records.parquet`, in order."""
@@ -32,6 +38,26 @@ _COUNTS = (
 )
 _NUMBERS = ("difficulty", "score", "raw_score", "cost_usd", "gflop", "latency_s")
 _FLAGS = ("capped", "usage_estimated")
+
+Columns = Mapping[str, NDArray[Any]]
+"""A batch of records by column: arrays of one length, shape (n,).
+
+Numbers that may be unknown are float64, NaN where they are; other numbers int64; flags bool; texts are an array of
+objects, str or None, with lone surrogates escaped. `replicate` is two columns, `call_ids` none. Do not write to them.
+"""
+
+_TYPES: Mapping[str, type[Any]] = {
+    **dict.fromkeys(("replicate_index", "seed", *_COUNTS), np.int64),
+    **dict.fromkeys(_NUMBERS, np.float64),
+    **dict.fromkeys(_FLAGS, np.bool_),
+}
+"""The arrays that hold no texts."""
+
+_MAY_BE_UNKNOWN = frozenset({"difficulty", "difficulty_kind", "score", "raw_score", "answer", "cost_usd", "gflop"})
+
+_REPLICATE = {"replicate_phase": "phase", "replicate_index": "index"}
+BATCH_COLUMNS = (*(name for name in COLUMNS if name not in {"replicate", "call_ids"}), *_REPLICATE)
+"""The columns that a batch can have."""
 
 
 def record_to_json(record: Record) -> dict[str, Any]:
@@ -88,6 +114,53 @@ def read_records(path: Path) -> Iterator[Record]:
     Raises:
         LedgerError: the file is missing, damaged (also while it is read) or has other columns.
     """
+    return chain.from_iterable(_read(path, _opened(path), COLUMNS, _records))
+
+
+def read_columns(path: Path, names: Collection[str]) -> Iterator[Columns]:
+    """The columns `names` of a parquet file in batches, in its order, and no others; checked like `read_records`.
+
+    Args:
+        path: of a file that `write_records` wrote.
+        names: one or more of `BATCH_COLUMNS`.
+
+    Raises:
+        LedgerError: the file is missing, damaged (also while it is read) or has other columns.
+        ValueError: there is no such column.
+    """
+    _check_names(names)
+    stored = sorted({"replicate" if name in _REPLICATE else name for name in names})
+    return _read(path, _opened(path), stored, lambda batch: {name: _column(batch, name) for name in names})
+
+
+def columns_of(records: Iterable[Record], names: Collection[str]) -> Iterator[Columns]:
+    """The columns `names` of `records` in batches, as `read_columns` gives them for a file of these records.
+
+    Raises:
+        ValueError: there is no such column.
+    """
+    _check_names(names)
+    getters = {name: attrgetter(name.replace("_", ".", 1) if name in _REPLICATE else name) for name in names}
+    rows = iter(records)
+    groups = iter(lambda: list(islice(rows, ROWS_PER_GROUP)), [])
+    return ({name: _array(name, list(map(get, group))) for name, get in getters.items()} for group in groups)
+
+
+def _check_names(names: Collection[str]) -> None:
+    """ValueError for columns that no batch has."""
+    if unknown := sorted(set(names) - set(BATCH_COLUMNS)):
+        raise ValueError(f"no column {', '.join(unknown)}; choose from: {', '.join(BATCH_COLUMNS)}")
+
+
+def _array(name: str, values: Sequence[Any]) -> NDArray[Any]:
+    """One column of some records."""
+    if name in _TYPES:
+        return np.array(values, dtype=_TYPES[name])
+    return np.array([None if value is None else _escaped(value) for value in values], dtype=object)
+
+
+def _opened(path: Path) -> Any:
+    """The parquet file, open, once its end is whole and its columns are known."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -99,23 +172,42 @@ def read_records(path: Path) -> Iterator[Record]:
     if not known:
         file.close()
         raise LedgerError(f"{path} has other columns than the records of this version")
-    return _rows(path, file)
+    return file
 
 
-def _rows(path: Path, file: Any) -> Iterator[Record]:
-    """Records of an open parquet file."""
+def _records(batch: Any) -> list[Record]:
+    """The records of one of Arrow's batches."""
+    return list(map(record_from_json, batch.to_pylist()))
+
+
+def _read(path: Path, file: Any, stored: Sequence[str], convert: Callable[[Any], _T]) -> Iterator[_T]:
+    """What `convert` makes of each of Arrow's batches of an open parquet file, which is closed after them."""
     import pyarrow as pa
 
     try:
         with file:
             missing = file.metadata.num_rows
-            for batch in file.iter_batches(batch_size=ROWS_PER_GROUP):
+            for batch in file.iter_batches(batch_size=ROWS_PER_GROUP, columns=stored):
                 missing -= batch.num_rows
-                yield from map(record_from_json, batch.to_pylist())
+                yield convert(batch)
     except (OSError, ValueError, TypeError, pa.ArrowException) as error:
         raise _unreadable(path, error) from error
     if missing:  # pyarrow takes some damaged page headers for the end of the data
         raise LedgerError(f"{path} is damaged: {missing} of its rows are missing")
+
+
+def _column(batch: Any, name: str) -> NDArray[Any]:
+    """One column of a batch; a text that occurs more than once there is one object."""
+    part = _REPLICATE.get(name)
+    column = batch.column("replicate").field(part) if part else batch.column(name)
+    if column.null_count and name not in _MAY_BE_UNKNOWN:
+        raise ValueError(f"{column.null_count} rows have no {name}")
+    if name in _TYPES:
+        return np.asarray(column.to_numpy(zero_copy_only=False), dtype=_TYPES[name])
+    texts = column.dictionary_encode()
+    known = np.array([*texts.dictionary.to_pylist(), None], dtype=object)
+    values: NDArray[Any] = known[texts.indices.fill_null(-1).to_numpy()]
+    return values
 
 
 def _unreadable(path: Path, error: Exception) -> LedgerError:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from evals.report.summary import build_summary
+from tests.evals.report.support import summarise
 from trinity.types import Record, Replicate, Status
 
 MakeRecord = Callable[..., Record]
@@ -69,7 +69,7 @@ def record(score: float | None = 0.0, replicate: int = 0, **changes: Any) -> Rec
     return replace(_BASE, score=score, raw_score=score, status=status, replicate=place, **changes)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_record() -> MakeRecord:
     """`make_record(score, replicate, **changes)`."""
     return record
@@ -115,7 +115,7 @@ def run_records() -> list[Record]:
 @pytest.fixture(scope="session")
 def summary(run_records: list[Record]) -> dict[str, Any]:
     """The summary of that run."""
-    return build_summary(
+    return summarise(
         run_records,
         manifest=MANIFEST,
         choices={"best_single": {"agent": "large"}, "vote": {"sums": {"n": 3}}},

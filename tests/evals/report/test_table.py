@@ -12,9 +12,9 @@ from markdown_it import MarkdownIt
 from rich.console import Console
 from rich.table import Table
 
-from evals.report.summary import build_summary
 from evals.report.table import agents_table, caption, markdown_table, mdd_sentence, summary_table
 from evals.report.text import clean, fenced, interval, markdown, number, percent
+from tests.evals.report.support import summarise
 from trinity.types import Record
 
 MakeRecord = Callable[..., Record]
@@ -40,12 +40,9 @@ def printed(table: Table, width: int = 200) -> str:
 
 def hostile(make_record: MakeRecord, name: str) -> dict[str, Any]:
     """A summary whose agent, task, pool and note bear a name."""
-    return build_summary(
+    return summarise(
         [make_record(1.0, variant=name, task=name, pool=name, experiment=name)],
         manifest={"notes": [name]},
-        choices={},
-        effort={},
-        totals={},
     )
 
 
@@ -77,11 +74,31 @@ def test_table_shows_every_row_and_count(summary: dict[str, Any]) -> None:
 def test_optional_columns_appear_when_needed(make_record: MakeRecord) -> None:
     """An estimated usage and an ungraded item each bring their column."""
     records = [make_record(1.0, usage_estimated=True), make_record(None, item_id="b")]
-    text = printed(summary_table(build_summary(records, manifest={}, choices={}, effort={}, totals={})))
+    text = printed(summary_table(summarise(records)))
     assert "estim." in text
     assert "50.0 to 100.0" in text
     assert "1/2" in text
     assert "0.001" in text
+
+
+def test_failures_that_score_have_columns_in_wide_tables(make_record: MakeRecord, summary: dict[str, Any]) -> None:
+    """Episodes without answer and capped ones are counted where there are any and there is room, and explained."""
+    records = [make_record(0.0, item_id="a", status="no_answer"), make_record(1.0, item_id="b", capped=True)]
+    found = summarise([*records, make_record(1.0, item_id="c", capped=True)])
+    (cells_of_row,) = cells(markdown_table(found))[1:]
+    shown = dict(zip(cells(markdown_table(found))[0], cells_of_row, strict=True))
+    assert (shown["no answer"], shown["capped"]) == ("1", "2")
+    text = " ".join(caption(found))
+    assert "No answer counts episodes that ended without one; capped counts" in text
+    assert "estim." not in text
+    assert "capped" not in printed(summary_table(found, width=80)).split("live pool", maxsplit=1)[0]
+    assert "capped" not in printed(summary_table(summary)) + " ".join(caption(summary))
+
+
+def test_estimated_usage_is_explained(make_record: MakeRecord) -> None:
+    """The caption says what `estim.` counts once there is such an episode."""
+    text = " ".join(caption(summarise([make_record(1.0, usage_estimated=True)])))
+    assert "Estim. counts episodes in which nobody reported a call's tokens, so a tokenizer counted them." in text
 
 
 def test_caption_says_kind_and_limits(summary: dict[str, Any], make_record: MakeRecord) -> None:
@@ -92,7 +109,7 @@ def test_caption_says_kind_and_limits(summary: dict[str, Any], make_record: Make
     assert "shows the path, not a finding" in text
     assert "311 paid, 40 reused" in text
     many = [make_record(1.0, item_id=str(item)) for item in range(100)]
-    large = build_summary(many, manifest={}, choices={}, effort={}, totals={})
+    large = summarise(many)
     assert "path" not in " ".join(caption(large))
 
 

@@ -1,14 +1,27 @@
-"""Paired differences: which items count, what the interval means, and what equal differences allow to say."""
+"""Whole items resampled: means, ratios, strata, and paired differences with what equal ones allow to say."""
 
 from __future__ import annotations
 
 import math
 import random
+import tracemalloc
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from evals.stats.bootstrap import PairedDifference, paired_difference
+from evals.stats.bootstrap import (
+    PairedDifference,
+    bootstrap_means,
+    bootstrap_ratios,
+    joined_strata,
+    paired_difference,
+)
+from evals.stats.intervals import percentile_ends
+
+Numbers = NDArray[np.float64]
 
 
 def test_only_items_graded_for_both_count() -> None:
@@ -86,3 +99,127 @@ def test_ungraded_scores_are_refused() -> None:
     """A NaN among the scores is an error, not a silent NaN in a table."""
     with pytest.raises(ValueError, match="leave ungraded items out"):
         paired_difference({"a": math.nan}, {"a": 1.0}, seed=0)
+
+
+def test_exchanged_methods_turn_the_signs() -> None:
+    """Exchanged methods give the same numbers with the signs turned, to the last bit, for coarse and fine scores."""
+    generator = np.random.default_rng(4)
+    for scores in (generator.random((2, 90)), generator.integers(0, 3, (2, 90)) / 2):
+        a, b = (dict(enumerate(row)) for row in scores.tolist())
+        one, other = paired_difference(a, b, 0), paired_difference(b, a, 0)
+        assert one is not None
+        assert other is not None
+        assert one == (-other.difference, -other.ci_high, -other.ci_low, other.n)
+
+
+def test_bootstrap_means_of_two_items_are_enumerated() -> None:
+    """Of the items 0 and 1 resampled means are 0, .5 and 1 with probability 1/4, 1/2, 1/4."""
+    means = bootstrap_means(np.array([[0.0], [1.0]]), seed=1)
+    assert {float(value) for value in np.unique(means)} == {0.0, 0.5, 1.0}
+    assert np.mean(means == 0.5) == pytest.approx(0.5, abs=0.02)
+    assert np.mean(means == 1.0) == pytest.approx(0.25, abs=0.02)
+
+
+@pytest.mark.parametrize("kind", ["fine", "coarse"])
+def test_bootstrap_means_agree_with_scipy(kind: str) -> None:
+    """Both ways of drawing give the percentile interval of scipy's bootstrap, to 4 % of its width."""
+    from scipy.stats import bootstrap
+
+    generator = np.random.default_rng(2)
+    values = generator.random(600) if kind == "fine" else (generator.random(600) < 0.2).astype(float)
+    ours = percentile_ends(bootstrap_means(values[:, None], seed=3))[:, 0]
+    rng = np.random.default_rng(5)
+    theirs = bootstrap((values,), np.mean, n_resamples=9_999, method="percentile", rng=rng).confidence_interval
+    width = theirs.high - theirs.low
+    assert ours == pytest.approx([theirs.low, theirs.high], abs=0.04 * width)
+
+
+def test_ratios_agree_with_scipy() -> None:
+    """A ratio of means is resampled in pairs: its interval is that of scipy's paired bootstrap."""
+    from scipy.stats import bootstrap
+
+    generator = np.random.default_rng(6)
+    cost = generator.lognormal(size=150)
+    score = (generator.random(150) < 1 / (1 + cost)).astype(float)
+    ours = percentile_ends(bootstrap_ratios(cost[:, None], score[:, None], seed=1))[:, 0]
+
+    def ratio(x: Numbers, y: Numbers, axis: int) -> Numbers:
+        return np.asarray(x.mean(axis=axis) / y.mean(axis=axis))
+
+    rng = np.random.default_rng(8)
+    found = bootstrap((cost, score), ratio, paired=True, method="percentile", vectorized=True, rng=rng)
+    theirs = found.confidence_interval
+    assert ours == pytest.approx([theirs.low, theirs.high], abs=0.05 * (theirs.high - theirs.low))
+
+
+def test_ratios_without_a_denominator() -> None:
+    """Resamples without a correct answer cost infinitely much; a pair that no item has is NaN."""
+    ratios = bootstrap_ratios(np.array([[1.0, np.nan], [1.0, 1.0]]), np.array([[0.0, 1.0], [1.0, np.nan]]), seed=0)
+    assert {float(value) for value in np.unique(ratios[:, 0])} == {1.0, 2.0, math.inf}
+    assert np.isnan(ratios[:, 1]).all()
+
+
+def test_strata_matter() -> None:
+    """Two strata that differ by 1 and vary by nothing have no spread when each keeps its share, and one without."""
+    values = np.repeat([0.0, 1.0], 40)[:, None]
+    strata = np.repeat([0, 1], 40).astype(np.int32)
+    assert np.unique(bootstrap_means(values, strata=strata)).tolist() == [0.5]
+    assert bootstrap_means(values).std() == pytest.approx(0.5 / math.sqrt(80), rel=0.03)
+
+
+@pytest.mark.parametrize("kind", ["fine", "coarse"])
+def test_stratified_spread_is_that_within(kind: str) -> None:
+    """The variance of a stratified mean is the sum of (n_h / n)^2 s_h^2 / n_h over the strata."""
+    generator = np.random.default_rng(9)
+    strata = np.repeat([-1, 0, 2], [200, 400, 1400]).astype(np.int32)
+    noise = generator.random(2_000) if kind == "fine" else (generator.random(2_000) < 0.3).astype(float)
+    values = noise + strata
+    parts = [values[strata == label] for label in (-1, 0, 2)]
+    expected = math.sqrt(sum((part.size / 2_000) ** 2 * part.var() / part.size for part in parts))
+    means = bootstrap_means(values[:, None], strata=strata)[:, 0]
+    assert means.std() == pytest.approx(expected, rel=0.03)
+    assert means.mean() == pytest.approx(values.mean(), abs=5 * expected / 100)
+
+
+def test_an_item_is_drawn_where_it_is_known() -> None:
+    """A column's resamples are of its own items, and a column of none is NaN; the other columns change nothing."""
+    generator = np.random.default_rng(10)
+    values = generator.random((100, 3))
+    values[:70, 1] = np.nan
+    values[:, 2] = np.nan
+    means = bootstrap_means(values)
+    alone = bootstrap_means(values[70:, [1]])
+    assert means[:, 1] == pytest.approx(alone[:, 0], abs=1e-12)
+    assert means[:, 0].std() == pytest.approx(values[:, 0].std() / 10, rel=0.05)
+    assert np.isnan(means[:, 2]).all()
+
+
+def test_many_columns_share_memory() -> None:
+    """9,999 resamples of 20,000 items with six costs (1.6 GB of counts at once) stay below 40 MB."""
+    values = np.random.default_rng(0).random((20_000, 6))
+    tracemalloc.start()
+    try:
+        bootstrap_means(values, resamples=300)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 40e6
+
+
+def test_small_strata_are_joined() -> None:
+    """Strata of 3, 8 and 30 items become two: 3 and 8 together are enough; a single small one stays alone."""
+    labels = np.repeat([0, 1, -1], [3, 30, 8]).astype(np.int32)
+    assert [int(np.sum(joined_strata(labels) == label)) for label in (-1, 0, 1)] == [11, 0, 30]
+    assert joined_strata(np.zeros(4, dtype=np.int32)).tolist() == [0, 0, 0, 0]
+    assert np.unique(joined_strata(np.arange(40, dtype=np.int32) % 8)).size == 4
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(-1, 3), min_size=1, max_size=60))
+def test_joined_strata_are_unions(labels: list[int]) -> None:
+    """Joining never parts what was together, and leaves one stratum or none below the least."""
+    strata = np.array(labels, dtype=np.int32)
+    joined = joined_strata(strata)
+    assert all(np.unique(joined[strata == label]).size == 1 for label in labels)
+    sizes = np.unique(joined, return_counts=True)[1]
+    assert sizes.size == 1 or sizes.min() >= 10

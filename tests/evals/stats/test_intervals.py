@@ -15,10 +15,20 @@ from evals.stats.intervals import (
     Interval,
     accuracy_interval,
     bootstrap_interval,
+    percentile_ends,
     resampled_means,
     uses_wilson,
     wilson,
 )
+
+
+def test_ends_are_order_statistics() -> None:
+    """Of 9,999 resamples the 250th and the 9,750th, of 999 at 90 % the 50th and the 950th, of 9 the first and last."""
+    samples = np.random.default_rng(0).permutation(np.arange(1.0, 10_000))
+    assert percentile_ends(samples).tolist() == [250, 9_750]
+    assert percentile_ends(np.stack([samples, -samples], axis=1)).tolist() == [[250, -9_750], [9_750, -250]]
+    assert percentile_ends(np.arange(1.0, 1_000), 0.9).tolist() == [50, 950]
+    assert percentile_ends(np.arange(1.0, 10)).tolist() == [1, 9]
 
 
 def test_bootstrap_of_two_items_is_known_exactly() -> None:

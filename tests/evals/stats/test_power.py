@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from evals.stats.power import minimum_detectable_difference
+from evals.stats.power import items_needed, minimum_detectable_difference
 
 
 def test_large_samples_have_the_closed_form() -> None:
@@ -96,3 +96,31 @@ def test_bad_arguments() -> None:
         minimum_detectable_difference(10, discordance=1.5)
     with pytest.raises(ValueError, match=r"power 0\.01"):
         minimum_detectable_difference(10, sd=0.5, power=0.01)
+
+
+@pytest.mark.parametrize("difference", [0.01, 0.02, 0.05, 0.5, 3.0])
+def test_items_needed_are_the_fewest(difference: float) -> None:
+    """With that many items the difference can be found, with one fewer it cannot."""
+    n = items_needed(difference, sd=0.45)
+    assert n is not None
+    least = minimum_detectable_difference(n, sd=0.45)
+    assert least is not None
+    assert least <= difference
+    fewer = minimum_detectable_difference(n - 1, sd=0.45)
+    assert fewer is None or fewer > difference
+
+
+def test_items_needed_by_statsmodels() -> None:
+    """Statsmodels asks for as many, rounded up: .02 at a standard deviation of .4 needs about (2.8 x 20)^2 = 3,140."""
+    from statsmodels.stats.power import TTestPower
+
+    found = TTestPower().solve_power(effect_size=0.05, alpha=0.05, power=0.8)
+    assert items_needed(0.02, sd=0.4) == math.ceil(found) == 3142
+    assert items_needed(0.02, discordance=0.16) == 3142
+
+
+def test_items_needed_of_nothing() -> None:
+    """Items that never differed say nothing about how many are needed, and a difference of 0 is none."""
+    assert items_needed(0.02, sd=0.0) is None
+    with pytest.raises(ValueError, match="difference is 0"):
+        items_needed(0, sd=0.5)

@@ -1,0 +1,215 @@
+"""The analysis of a run: its shape, its agreement with the tables it is put together from, and what it admits."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evals.report.analysis import build_analysis
+from evals.stats.study import Study
+from evals.stats.verifier import VerifierRow
+from tests.evals.stats.making import make_study, with_costs, with_truncated
+from tests.evals.stats.published import benchmark
+from trinity.errors import LedgerError
+
+N_ITEMS = 40
+CHANCES = np.linspace(0.95, 0.2, N_ITEMS)
+
+
+def patterned(seed: int) -> list[float]:
+    """0/1 scores that get rarer with the item's number."""
+    generator = np.random.default_rng(seed)
+    return [float(draw < chance) for draw, chance in zip(generator.random(N_ITEMS), CHANCES, strict=True)]
+
+
+def pool(task: str = "sums") -> Study:
+    """Two agents, the best of them under its own name too, a coordinator, an oracle."""
+    small, large = patterned(1), patterned(2)
+    scores = {
+        ("single", "small"): small,
+        ("single", "large"): large,
+        ("best_single", "large"): large,
+        ("coordinator sampled", "team"): patterned(3),
+        ("oracle", "team"): np.maximum(small, large).tolist(),
+    }
+    costs = {key: [float(5 + 10 * place)] * N_ITEMS for place, key in enumerate(scores)}
+    study = with_costs(make_study(scores, list(range(N_ITEMS)), task=task), costs, "weighted_tokens")
+    return with_truncated(study, [("single", "small", 39)], 1.0)
+
+
+@pytest.fixture(scope="module")
+def analysis() -> dict[str, Any]:
+    """The analysis of one task, models left out."""
+    return build_analysis([pool()], reference="best_single", models=False)
+
+
+def test_shape(analysis: dict[str, Any]) -> None:
+    """The agreed keys are there, and all of it is JSON without NaN."""
+    assert json.loads(json.dumps(analysis, allow_nan=False)) == analysis
+    assert (analysis["format"], analysis["pool_kind"], analysis["reference"]) == (1, "simulated", "best_single")
+    task = analysis["tasks"]["sums"]
+    assert set(task) == {
+        *("n_items", "methods", "backbones", "difficulty", "pooled", "interaction", "leave_one_out", "truncation"),
+        *("detectable", "cost", "models", "verifier", "not_identified"),
+    }
+    assert set(task["difficulty"]) == {"kind", "n_known", "spearman", "quartiles", "gains"}
+    assert task["models"] is None
+    assert task["verifier"] == []
+
+
+def test_the_oracle_is_no_method(analysis: dict[str, Any]) -> None:
+    """What picks by the outcome is in no table."""
+    assert analysis["tasks"]["sums"]["methods"] == ["best_single", "coordinator sampled", "single"]
+    assert "oracle" not in json.dumps(analysis)
+
+
+def test_the_reference_is_not_compared_to_itself(analysis: dict[str, Any]) -> None:
+    """The best agent's row among the single ones is the reference again: only the other one is compared."""
+    task = analysis["tasks"]["sums"]
+    pairs = {(row["method"], row["backbone"]): row["reference_backbone"] for row in task["interaction"]}
+    assert pairs == {("coordinator sampled", "team"): "large", ("single", "small"): "large"}
+    assert {row["method"] for row in task["pooled"]} == {"coordinator sampled", "single"}
+    assert task["leave_one_out"] == []
+    assert "One backbone, so that none can be left out: coordinator sampled, single." in task["not_identified"]
+
+
+def test_tables_agree(analysis: dict[str, Any]) -> None:
+    """The pooled difference is the interaction's where there is one backbone, and accuracies differ by it."""
+    task = analysis["tasks"]["sums"]
+    rows = {(row["method"], row["backbone"]): row for row in task["cost"]["weighted_tokens"]["rows"]}
+    for cell, pooled in zip(task["interaction"], task["pooled"], strict=True):
+        assert cell["difference"] == pooled["difference"]
+        assert (cell["ci_low"], cell["p"]) == (pooled["ci_low"], pooled["p"])
+        best = rows["best_single", "large"]["accuracy"]
+        assert cell["accuracy"] - best == pytest.approx(cell["difference"])
+        gains = [row["difference"] for row in task["difficulty"]["gains"] if row["method"] == cell["method"]]
+        assert np.mean(gains) == pytest.approx(cell["difference"])
+    truncation = {(row["method"], row["backbone"]): row for row in task["truncation"]}
+    assert truncation["single", "small"]["n_truncated"] == 1
+
+
+def test_costs_are_told_where_known(analysis: dict[str, Any]) -> None:
+    """The axis that is known has a table, with what controls do for the coordinator's money; the others a sentence."""
+    task = analysis["tasks"]["sums"]
+    assert list(task["cost"]) == ["weighted_tokens"]
+    assert "The cost in usd is unknown for every row." in task["not_identified"]
+    table = task["cost"]["weighted_tokens"]
+    assert {row["method"] for row in table["matched"]} == {"coordinator sampled"}
+    (row,) = table["matched"]
+    assert row["mixture_mean"] <= row["mean"] == 35.0
+    assert any(row["on_frontier"] for row in table["rows"])
+    assert table["area_controls"] <= table["area"]
+    assert {row["method"]: row["ratio"] for row in table["ratios"] if row["backbone"] is None}[
+        "coordinator sampled"
+    ] == pytest.approx(35 / 25)
+
+
+def test_detectable_differences(analysis: dict[str, Any]) -> None:
+    """Smaller effects need more items, and 40 items find what needs 40."""
+    for row in analysis["tasks"]["sums"]["detectable"]:
+        needed = list(row["items_needed"].values())
+        assert needed == sorted(needed, reverse=True)
+        assert row["n_items"] == N_ITEMS
+        assert row["difference"] > 0.05
+        assert row["items_needed"]["0.05"] > N_ITEMS
+
+
+def test_published_study() -> None:
+    """Five methods on five backbones fill every table."""
+    (task,) = build_analysis([benchmark("AMC")], reference="CoT", models=False)["tasks"].values()
+    assert len(task["interaction"]) == len(task["leave_one_out"]) == 20
+    assert len(task["difficulty"]["quartiles"]) == 100
+    assert len(task["difficulty"]["gains"]) == 16
+    assert [row["method"] for row in task["pooled"]] == ["Best-of-N", "Debate", "Self-Refine", "Task-only"]
+    assert len(task["cost"]["weighted_tokens"]["ratios"]) == 24
+
+
+def test_correlations_are_adjusted_over_tasks() -> None:
+    """Of two tasks with difficulty the smaller p is doubled; one without difficulty is no test."""
+    studies = [make_study({("cot", "a"): patterned(seed)}, list(range(N_ITEMS)), task=f"t{seed}") for seed in (1, 2)]
+    studies.append(make_study({("cot", "a"): patterned(3)}, task="t3"))
+    tasks = build_analysis(studies, reference="cot", models=False)["tasks"]
+    found = [task["difficulty"]["spearman"] for task in tasks.values()]
+    assert found[2] is None
+    low, high = sorted(found[:2], key=lambda row: row["p"])
+    assert low["p_holm"] == pytest.approx(2 * low["p"])
+    assert high["p_holm"] == pytest.approx(max(2 * low["p"], high["p"]))
+
+
+def test_order_of_studies_and_records() -> None:
+    """Tasks keep the order given, and shuffled episodes change nothing."""
+    study = pool()
+    order = np.random.default_rng(0).permutation(study.score.size)
+    rows = {
+        name: getattr(study, name)[order] for name in ("method", "backbone", "item", "score", "correct", "truncated")
+    }
+    costs = {axis: values[order] for axis, values in study.costs.items()}
+    assert study.raw_score is not None
+    shuffled = replace(study, **rows, costs=costs, raw_score=study.raw_score[order])
+    one, other = (build_analysis([made], reference="best_single", models=False) for made in (study, shuffled))
+    assert one == other
+
+
+def test_verdicts_go_to_their_task() -> None:
+    """A verdict on another task's item is not counted here."""
+    verdicts = [VerifierRow("sums", "coordinator", True, True), VerifierRow("words", "coordinator", True, False)]
+    tasks = build_analysis([pool(), pool("words")], reference="best_single", verifier=verdicts, models=False)["tasks"]
+    assert [tasks[name]["verifier"][0]["n"] for name in ("sums", "words")] == [1, 1]
+    assert tasks["sums"]["verifier"][0]["true_accept"] == 1.0
+    assert tasks["words"]["verifier"][0]["false_accept"] == 1.0
+
+
+def test_models_are_put_in() -> None:
+    """The mixed models' own words on what they cannot tell join the task's."""
+    study = make_study({("cot", "a"): patterned(1), ("vote", "a"): patterned(2)}, list(range(N_ITEMS)))
+    task = build_analysis([study], reference="cot")["tasks"]["sums"]
+    told = task["models"]["not_identified"] if task["models"] else []
+    assert task["models"] is not None or any("mixed models" in note.lower() for note in task["not_identified"])
+    assert set(told) <= set(task["not_identified"])
+    json.dumps(task, allow_nan=False)
+
+
+BACKBONES = {("cot", "a"): [1.0], ("cot", "b"): [1.0], ("vote", "c"): [1.0], ("vote", "a"): [1.0]}
+
+
+@pytest.mark.parametrize(
+    ("scores", "difficulty", "sentence"),
+    [
+        ({("cot", "a"): [1, 0]}, None, "The difficulty of no item is known"),
+        ({("cot", "a"): [1, 0, 1]}, [1, 2, math.nan], "The difficulty of 1 of 3 items is unknown"),
+        ({("vote", "a"): [1, 0]}, None, "There is no cot that anything could be compared to."),
+        (BACKBONES, None, "Several rows of cot, none on the same backbone, for: vote on c."),
+        ({("cot", "a"): [1, 1, 1]}, [1, 2, 3], "Difficulty and accuracy have no rank correlation"),
+    ],
+)
+def test_what_cannot_be_told_is_named(
+    scores: dict[tuple[str, str], list[float]], difficulty: list[float] | None, sentence: str
+) -> None:
+    """Tiny and one-sided studies give an analysis with a sentence for what is missing, never an exception."""
+    analysis = build_analysis([make_study(scores, difficulty)], reference="cot", models=False)
+    assert any(note.startswith(sentence) for note in analysis["tasks"]["sums"]["not_identified"])
+    json.dumps(analysis, allow_nan=False)
+
+
+def test_no_control_to_match() -> None:
+    """Where no control's price is known, that is said, and the unknown rows are named."""
+    study = make_study({("cot", "a"): [1, 0], ("vote2", "a"): [1, 0]})
+    study = with_costs(study, {("cot", "a"): [math.nan, 1], ("vote2", "a"): [1, 1]})
+    task = build_analysis([study], reference="cot", models=False)["tasks"]["sums"]
+    assert "The cost in usd is unknown for: cot on a." in task["not_identified"]
+    assert "No control has a known cost in usd: there is nothing to match." in task["not_identified"]
+    table = task["cost"]["usd"]
+    assert [row["on_frontier"] for row in table["rows"]] == [None, True]
+    assert (table["area"], table["area_controls"], table["ratios"]) == (None, None, [])
+
+
+def test_nothing_and_mixed_kinds() -> None:
+    """No studies give no tasks; studies of two kinds of pool are refused."""
+    assert build_analysis([], reference="cot") == {"format": 1, "pool_kind": None, "reference": "cot", "tasks": {}}
+    with pytest.raises(LedgerError, match="kinds of pool live, simulated"):
+        build_analysis([pool(), replace(pool("words"), pool_kind="live")], reference="cot")

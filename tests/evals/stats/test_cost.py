@@ -1,0 +1,105 @@
+"""Cost per correct answer, cost ratios, and that an unknown cost is never a number."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from evals.stats.cost import cost_rows, pooled, priced, ratio_rows
+from evals.stats.study import Study
+from tests.evals.stats.making import make_study, with_costs
+
+NAN = math.nan
+
+
+def of(study: Study, method: str, backbone: str | None = "a") -> dict[str, object]:
+    """The cost row of a method."""
+    table = priced(study, "cost_usd")
+    rows = cost_rows(table if backbone else pooled(table))
+    return next(row for row in rows if (row["method"], row["backbone"]) == (method, backbone))
+
+
+def test_wrong_answers_are_paid_for() -> None:
+    """Costs 1, 2, 3 and 6 for two right answers of four: mean 3, and 6 a correct one."""
+    row = of(with_costs(make_study({("cot", "a"): [1, 0, 0, 1]}), {("cot", "a"): [1, 2, 3, 6]}), "cot")
+    assert (row["mean"], row["accuracy"], row["per_correct"], row["n_items"]) == (3.0, 0.5, 6.0, 4)
+
+
+def test_nothing_correct_has_no_price() -> None:
+    """Without a correct answer the cost per correct answer is unknown, not infinite and not 0; the mean stays."""
+    row = of(with_costs(make_study({("cot", "a"): [0, 0]}), {("cot", "a"): [1, 2]}), "cot")
+    assert (row["mean"], row["per_correct"], row["ci_low"], row["ci_high"]) == (1.5, None, None, None)
+
+
+def test_a_resample_without_a_correct_answer_opens_the_interval() -> None:
+    """One right answer of four is missing from 32 % of resamples, so that no upper end is known."""
+    row = of(with_costs(make_study({("cot", "a"): [1, 0, 0, 0]}), {("cot", "a"): [1, 1, 1, 1]}), "cot")
+    assert row["per_correct"] == 4.0
+    assert row["ci_low"] is not None
+    assert row["ci_high"] is None
+
+
+def test_interval_of_a_ratio_is_that_of_the_delta_method() -> None:
+    """For 2,000 items the interval is the ratio plus or minus 1.96 of the delta method's standard errors."""
+    generator = np.random.default_rng(0)
+    cost = generator.lognormal(size=2_000)
+    score = (generator.random(2_000) < 0.3).astype(float)
+    ratio = cost.mean() / score.mean()
+    error = float(np.std(cost - ratio * score)) / score.mean() / math.sqrt(2_000)
+    row = of(with_costs(make_study({("cot", "a"): score.tolist()}), {("cot", "a"): cost.tolist()}), "cot")
+    assert row["ci_low"] == pytest.approx(ratio - 1.96 * error, abs=0.25 * error)
+    assert row["ci_high"] == pytest.approx(ratio + 1.96 * error, abs=0.25 * error)
+
+
+def test_one_unknown_price_makes_a_row_unknown() -> None:
+    """A mean of the known prices would be too low: row and pool have no cost, the other rows keep theirs."""
+    study = make_study({("cot", "a"): [1, 1], ("cot", "b"): [1, 0], ("vote", "b"): [1, 1]})
+    study = with_costs(study, {("cot", "a"): [1, NAN], ("cot", "b"): [2, 2], ("vote", "b"): [4, 4]})
+    assert (of(study, "cot")["mean"], of(study, "cot")["mean_low"], of(study, "cot")["per_correct"]) == (None,) * 3
+    assert of(study, "cot")["accuracy"] == 1.0
+    assert of(study, "cot", "b")["mean"] == 2.0
+    assert of(study, "cot", None)["mean"] is None
+    assert of(study, "cot", None)["accuracy"] == 0.75
+    assert of(study, "vote", None)["mean"] == 4.0
+    ratios = ratio_rows(study, priced(study, "cost_usd"), "cot")
+    assert [(row["method"], row["backbone"], row["ratio"]) for row in ratios] == [
+        ("vote", "b", 2.0),
+        ("vote", None, 2.0),
+    ]
+
+
+def test_accuracy_has_the_interval_of_every_other_table() -> None:
+    """Four right of four have Wilson's interval, as in the summary, not a point."""
+    row = of(with_costs(make_study({("cot", "a"): [1] * 4}), {("cot", "a"): [1] * 4}), "cot")
+    assert row["accuracy_low"] == pytest.approx(4 / (4 + 1.959964**2), abs=1e-6)
+    assert row["accuracy_high"] == 1.0
+
+
+def test_ratios_are_of_the_same_items() -> None:
+    """An item that only one of both was graded on counts for neither: (3 + 5) / (1 + 3) = 2."""
+    study = make_study({("cot", "a"): [1, 0, 1], ("vote", "a"): [1, 1, NAN]})
+    study = with_costs(study, {("cot", "a"): [1, 3, 90], ("vote", "a"): [3, 5, NAN]})
+    row = ratio_rows(study, priced(study, "cost_usd"), "cot")[0]
+    assert (row["ratio"], row["n_items"]) == (2.0, 2)
+    assert row["ci_low"] == pytest.approx(5 / 3)
+    assert row["ci_high"] == pytest.approx(3)
+
+
+def test_ratio_to_what_costs_nothing() -> None:
+    """A reference that is free has no multiples."""
+    study = make_study({("cot", "a"): [1, 0], ("vote", "a"): [1, 1]})
+    study = with_costs(study, {("cot", "a"): [0, 0], ("vote", "a"): [3, 5]})
+    assert ratio_rows(study, priced(study, "cost_usd"), "cot") == []
+    assert ratio_rows(study, priced(study, "cost_usd"), "absent") == []
+
+
+def test_pool_is_the_mean_over_backbones() -> None:
+    """Over a cheap and a dear backbone the ratio is that of the mean costs, (2 + 30) / (1 + 10), not of ratios."""
+    study = make_study({(method, backbone): [1, 1] for method in ("cot", "vote") for backbone in ("a", "b")})
+    costs = {("cot", "a"): [1, 1], ("cot", "b"): [10, 10], ("vote", "a"): [2, 2], ("vote", "b"): [30, 30]}
+    study = with_costs(study, costs)
+    rows = {row["backbone"]: row["ratio"] for row in ratio_rows(study, priced(study, "cost_usd"), "cot")}
+    assert rows == {"a": 2.0, "b": 3.0, None: pytest.approx(32 / 11)}
+    assert of(study, "vote", None)["mean"] == 16.0

@@ -1,0 +1,111 @@
+"""Rank correlation of difficulty and accuracy with its interval, and accuracy and gain by quarter."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from evals.stats.contrasts import gains
+from evals.stats.difficulty import _resampled_rho, gain_rows, item_accuracy, quartile_rows, spearman
+from tests.evals.stats.making import make_study
+from tests.evals.stats.published import benchmark
+
+
+def test_rho_and_interval_agree_with_scipy() -> None:
+    """Counting resampled ranks gives the interval that scipy gets by ranking each resample, ties and all."""
+    from scipy.stats import bootstrap, spearmanr
+
+    generator = np.random.default_rng(0)
+    x = generator.integers(0, 30, 120).astype(float)
+    y = np.round(generator.random(120) - x / 60, 1)
+    found = spearman(x, y, seed=1)
+    assert found is not None
+    assert found["rho"] == pytest.approx(spearmanr(x, y).statistic)
+    assert found["p"] == pytest.approx(spearmanr(x, y).pvalue)
+    rng = np.random.default_rng(2)
+    options = {"paired": True, "vectorized": False, "n_resamples": 1_500, "method": "percentile", "rng": rng}
+    theirs = bootstrap((x, y), lambda a, b: spearmanr(a, b).statistic, **options).confidence_interval
+    width = theirs.high - theirs.low
+    assert [found["ci_low"], found["ci_high"]] == pytest.approx([theirs.low, theirs.high], abs=0.1 * width)
+
+
+def test_each_resample_is_ranked() -> None:
+    """Drawn with the same counts, scipy's correlation of the repeated items is the same number."""
+    from scipy.stats import spearmanr
+
+    x, y = np.array([3.0, 1.0, 1.0, 2.0, 5.0]), np.array([0.5, 0.0, 1.0, 0.5, 0.25])
+    ours = _resampled_rho(x, y, np.random.default_rng(7), 50)
+    drawn = np.random.default_rng(7).integers(5, size=(50, 5))
+    for rho, rows in zip(ours, drawn, strict=True):
+        varied = np.ptp(x[rows]) > 0 and np.ptp(y[rows]) > 0
+        expected = spearmanr(x[rows], y[rows]).statistic if varied else math.nan
+        assert rho == pytest.approx(expected, nan_ok=True)
+
+
+def test_unknown_difficulties_are_left_out() -> None:
+    """Items without difficulty or without an episode are no pairs."""
+    found = spearman(np.array([1, 2, 3, math.nan, 4]), np.array([1, 0.5, 0, 1, math.nan]))
+    assert found is not None
+    assert found["rho"] == pytest.approx(-1)
+    assert found["n_items"] == 3
+
+
+@pytest.mark.parametrize(
+    ("difficulty", "accuracy"),
+    [([1, 2], [0, 1]), ([1, 1, 1], [0, 1, 0]), ([1, 2, 3], [1, 1, 1]), ([math.nan] * 4, [0] * 4)],
+)
+def test_no_correlation(difficulty: list[float], accuracy: list[float]) -> None:
+    """Two items, or numbers that do not vary, have none: None, never NaN."""
+    assert spearman(np.array(difficulty), np.array(accuracy)) is None
+
+
+def test_item_accuracy_is_over_what_was_graded() -> None:
+    """Each item's mean over the rows that answered it."""
+    study = make_study({("cot", "a"): [1, 0, math.nan], ("vote", "a"): [1, 1, 0.5], ("vote", "b"): [0, 0, math.nan]})
+    assert item_accuracy(study) == pytest.approx([2 / 3, 1 / 3, 0.5])
+
+
+def test_quartiles_by_hand() -> None:
+    """Eight items in four pairs: accuracy and mean difficulty of each pair, Wilson's interval for two items."""
+    study = make_study({("cot", "a"): [1, 1, 1, 0, 0, 1, 0, 0]}, [1, 2, 3, 4, 5, 6, 7, 8])
+    rows = quartile_rows(study)
+    assert [(row["quartile"], row["n_items"], row["accuracy"], row["difficulty_mean"]) for row in rows] == [
+        (0, 2, 1.0, 1.5),
+        (1, 2, 0.5, 3.5),
+        (2, 2, 0.5, 5.5),
+        (3, 2, 0.0, 7.5),
+    ]
+    assert rows[0]["ci_low"] == pytest.approx(2 / (2 + 1.959964**2), abs=1e-6)
+
+
+def test_gains_by_quartile_by_hand() -> None:
+    """The second method repairs both hard items and breaks an easy one."""
+    study = make_study(
+        {("cot", "a"): [1, 1, 1, 1, 1, 0, 0, 0], ("vote", "a"): [1, 0, 1, 1, 1, 0, 1, 1]}, [1, 2, 3, 4, 5, 6, 7, 8]
+    )
+    rows = gain_rows(gains(study, "cot"))
+    assert [(row["method"], row["quartile"], row["n_items"], row["difference"]) for row in rows] == [
+        ("vote", 0, 2, -0.5),
+        ("vote", 1, 2, 0.0),
+        ("vote", 2, 2, 0.0),
+        ("vote", 3, 2, 1.0),
+    ]
+    assert all(row["ci_low"] <= row["difference"] <= row["ci_high"] for row in rows)
+
+
+def test_without_difficulty_there_are_no_quarters() -> None:
+    """Unknown difficulties give no rows."""
+    study = make_study({("cot", "a"): [1, 0], ("vote", "a"): [0, 1]})
+    assert quartile_rows(study) == []
+    assert gain_rows(gains(study, "cot")) == []
+
+
+def test_quarters_add_up() -> None:
+    """On 200 published items the four gains of a method have its whole gain as their mean."""
+    gain = gains(benchmark("AMC"), "CoT")
+    rows = [row for row in gain_rows(gain) if row["method"] == "Best-of-N"]
+    assert [row["n_items"] for row in rows] == [50] * 4
+    whole = gain.pooled(gain.cells_of("Best-of-N")).mean()
+    assert np.mean([row["difference"] for row in rows]) == pytest.approx(whole)
