@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.commands import TINY
-from tests.evals.report.comparing import NOTHING_SPENT, change, episodes, write_run
+from tests.evals.comparison.comparing import NOTHING_SPENT, change, episodes, write_run
 from tests.inprocess import played
 from trinity.compare import switched
 from trinity.errors import ConfigError

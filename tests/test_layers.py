@@ -49,6 +49,7 @@ EVALS = {
     "evals.tasks": (*WORDS, "evals.graders"),
     "evals.stats": (*WORDS, "trinity.runs"),
     "evals.report": (*WORDS, "trinity.runs", "evals.stats"),
+    "evals.comparison": (*WORDS, "trinity.runs", "evals.stats", "evals.report"),
 }
 HEAVY = {
     *("torch", "transformers", "litellm", "pandas", "pyarrow", "matplotlib", "cma", "xllamacpp", "statsmodels"),

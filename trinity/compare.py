@@ -37,9 +37,9 @@ def command() -> int:
     for path in given.runs:
         if "=" in path.name and not path.exists():
             raise ConfigError(f"there is no switch {path.name}; {did_you_mean(path.name.partition('=')[0], SWITCHES)}")
-    from evals.report.comparison import compare
-    from evals.report.comparison_choice import Request
-    from evals.report.comparison_table import comparison_tables
+    from evals.comparison.choice import Request
+    from evals.comparison.compare import compare
+    from evals.comparison.table import comparison_tables
     from trinity.progress import console
 
     request = Request(
@@ -115,7 +115,7 @@ def _write(found: dict[str, Any], json: Path | None, html: Path | None, out: Pat
     Raises:
         LedgerError: a file cannot be written.
     """
-    from evals.report.comparison_table import comparison_html, comparison_markdown
+    from evals.comparison.table import comparison_html, comparison_markdown
     from trinity.runs.files import write_atomic, write_json
 
     if out is not None:

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from evals.report.comparison_findings import p_value
-from evals.report.comparison_runs import ALL, named
+from evals.comparison.findings import p_value
+from evals.comparison.runs import ALL, named
 from evals.report.page import Section, bullet_list, html_table, page
 from evals.report.table import ROOMY, markdown_grid
 from evals.report.text import clean, interval, markdown, number, percent

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from evals.report.comparison_choice import Place, Request, chosen_pairs, letters
-from evals.report.comparison_differences import item_differences, run_differences
-from evals.report.comparison_effort import TOLERANCE, effort_differences, efforts
-from evals.report.comparison_findings import finding, notes
-from evals.report.comparison_pairs import LEVEL, POWER, SEED, Numbers, Pair, Side, pair_numbers
-from evals.report.comparison_runs import ALL, RowKey, Run, found_runs, played, read_run
+from evals.comparison.choice import Place, Request, chosen_pairs, letters
+from evals.comparison.differences import item_differences, run_differences
+from evals.comparison.effort import TOLERANCE, effort_differences, efforts
+from evals.comparison.findings import finding, notes
+from evals.comparison.pairs import LEVEL, POWER, SEED, Numbers, Pair, Side, pair_numbers
+from evals.comparison.runs import ALL, RowKey, Run, found_runs, played, read_run
 from evals.stats.contrasts import holm
 from evals.stats.intervals import RESAMPLES
 from trinity.errors import ConfigError
@@ -19,17 +19,7 @@ from trinity.errors import ConfigError
 FORMAT = 1
 _ROW = (
     *("n_items", "n_graded", "n_replicates", "n_episodes", "accuracy", "ci_low", "ci_high", "bound_low", "bound_high"),
-    *(
-        "reference",
-        "diff",
-        "diff_low",
-        "diff_high",
-        "n_truncated",
-        "n_no_answer",
-        "n_capped",
-        "n_estimated",
-        "statuses",
-    ),
+    *("reference", "diff", "diff_low", "diff_high", "n_truncated", "n_no_answer", "n_capped", "n_estimated"),
     *("weighted_tokens_mean", "cost_usd_mean", "gflop_mean", "calls_mean", "encoder_tokens_mean"),
     *("statuses", "unknown_price", "unknown_params"),
 )

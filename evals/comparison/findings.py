@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from evals.report.comparison_pairs import Numbers, Side
-from evals.report.comparison_runs import ALL, named
+from evals.comparison.pairs import Numbers, Side
+from evals.comparison.runs import ALL, named
 from evals.report.text import percent
 
 SMALL = 100

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from evals.report.comparison_pairs import Side
-from evals.report.comparison_runs import Run
+from evals.comparison.pairs import Side
+from evals.comparison.runs import Run
 from evals.report.text import clean
 from trinity.canonical import canonical_json, digest
 from trinity.runs.sweep import shaping

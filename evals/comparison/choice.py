@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
-from evals.report.comparison_runs import RowKey, Run, named
+from evals.comparison.runs import RowKey, Run, named
 from trinity.errors import ConfigError
 
 TRAINED, BEST = "coordinator", "best_single"

@@ -13,10 +13,10 @@ import pytest
 from markdown_it import MarkdownIt
 from rich.console import Console
 
-from evals.report.comparison import compare
-from evals.report.comparison_choice import Request
-from evals.report.comparison_table import comparison_html, comparison_markdown, comparison_tables, grids, reading
-from tests.evals.report.comparing import Scores, episodes, write_run
+from evals.comparison.choice import Request
+from evals.comparison.compare import compare
+from evals.comparison.table import comparison_html, comparison_markdown, comparison_tables, grids, reading
+from tests.evals.comparison.comparing import Scores, episodes, write_run
 
 HOSTILE = "</td><script>alert(1)</script>|`x`\x1b[31m\u202e ![i](//e/x.png)\nnew"
 A: Scores = {"i1": [1, 0, 1], "i2": [0], "i3": [None]}

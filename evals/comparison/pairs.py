@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.report.comparison_runs import ALL, AXES, ItemKey, Played, RowKey, Run, named
+from evals.comparison.runs import ALL, AXES, ItemKey, Played, RowKey, Run, named
 from evals.stats.bootstrap import bootstrap_ratios, paired_difference
 from evals.stats.contrasts import EXACT, sign_flip_p
 from evals.stats.intervals import RESAMPLES, percentile_ends

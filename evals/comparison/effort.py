@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from evals.report.comparison_differences import Difference
-from evals.report.comparison_pairs import Numbers, Pair, Side
-from evals.report.comparison_runs import Run
+from evals.comparison.differences import Difference
+from evals.comparison.pairs import Numbers, Pair, Side
+from evals.comparison.runs import Run
 from trinity.errors import LedgerError
 
 TOLERANCE = 0.05

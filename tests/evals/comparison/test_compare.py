@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.power import TTestPower
 
-from evals.report.comparison import compare
-from evals.report.comparison_choice import Request, letters
-from evals.report.comparison_pairs import Side, pair_numbers
-from evals.report.comparison_runs import AXES, Played, Run
-from tests.evals.report.comparing import NOTHING_SPENT, Scores, change, episodes, write_run
+from evals.comparison.choice import Request, letters
+from evals.comparison.compare import compare
+from evals.comparison.pairs import Side, pair_numbers
+from evals.comparison.runs import AXES, Played, Run
+from tests.evals.comparison.comparing import NOTHING_SPENT, Scores, change, episodes, write_run
 from trinity.errors import ConfigError, LedgerError
 from trinity.runs.records import write_records
 from trinity.runs.sweep import note, start_sweep
