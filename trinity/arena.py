@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -17,6 +17,14 @@ from trinity.llm.client import CallCounts
 from trinity.types import UNGRADED, Agent, Item, Method, Phase, Record, Replicate, Split, Task
 
 CostAxis = Literal["usd", "gflop", "weighted_tokens"]
+
+
+Heard = Callable[[str, int, Mapping[str, Any]], None]
+"""Who hears of a generation: its trainer's name, its number, and what the trainer left of it in the ledger."""
+
+
+def unheard(trainer: str, number: int, payload: Mapping[str, Any]) -> None:
+    """Nobody hears of generations."""
 
 
 class Progress(Protocol):
@@ -41,7 +49,7 @@ class Arena:
 
     `folder` is the run's; `counts` are the calls so far. `choices` collects, by method, what was chosen and on what
     ground (it goes to the summary); `ready` holds the methods of contenders that came before; `notes` are sentences
-    for the report.
+    for the report. `on_generation` hears of every generation that a trainer has played.
     """
 
     agents: Sequence[Agent]
@@ -57,6 +65,7 @@ class Arena:
     choices: dict[str, Any] = field(default_factory=dict)
     ready: dict[str, Sequence[Method]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    on_generation: Heard = unheard
 
     def items(self, split: Split) -> Iterator[tuple[Task, Item]]:
         """Every item of a split with its task, tasks in config order, streamed from the run's ledger."""

@@ -26,7 +26,7 @@ WEIGHT_SOURCES = ("path", "hub", "pypi")
 
 RESUMABLE = (
     *("budget.run", "budget.phases", "budget.confirm_usd", "concurrency", "pool.limits", "retry", "store"),
-    *("debug", "yes"),
+    *("debug", "yes", "tracker"),
 )
 """Keys, whole branches included, that shape no result and may be set anew when a run is resumed.
 
@@ -127,6 +127,7 @@ class Config:
     encoder: dict[str, Any] = field(default_factory=dict)
     coordinator: dict[str, Any] = field(default_factory=dict)
     trainer: dict[str, Any] = field(default_factory=dict)
+    tracker: dict[str, Any] = field(default_factory=dict)
     tasks: dict[str, Any] = field(default_factory=dict)
     methods: dict[str, Any] = field(default_factory=dict)
 
@@ -201,7 +202,7 @@ def check(cfg: DictConfig) -> None:
             raise ConfigError(f"{key}={value}: must be at least {least}")
         if value > largest:
             raise ConfigError(f"{key}={value}: must be at most {largest}")
-    for key, group in (("pool", "pool"), ("tasks", "task"), ("methods", "method")):
+    for key, group in (("pool", "pool"), ("tasks", "task"), ("methods", "method"), ("tracker", "tracker")):
         if not cfg[key]:
             raise ConfigError(f"{key} is empty; choose with {group}=NAME from: {', '.join(group_options(group))}")
     if not _FOLDER_NAME.fullmatch(cfg.name):

@@ -16,7 +16,8 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from trinity.arena import Arena, Contender
+from trinity.analysis import analysed
+from trinity.arena import Arena, Contender, Heard
 from trinity.assembly import (
     all_items,
     build_contenders,
@@ -44,6 +45,7 @@ from trinity.progress import ConsoleProgress, console
 from trinity.resume import alone_in, changes_since, saved_run
 from trinity.runs.ledger import Ledger
 from trinity.runs.manifest import add_wall_time, append_change, read_manifest, write_manifest
+from trinity.runs.trackers.base import Follower, RunStart, Tracker, generation_metrics
 from trinity.types import Task
 
 PLAIN_WIDTH = 140
@@ -97,16 +99,19 @@ class _Run:
         async with AsyncExitStack() as stack:
             contenders = build_contenders(self.config)
             tasks = build_tasks(self.config)
+            tracker: Tracker = build(self.config.tracker)
             pool: Pool = build(self.config.pool)
             stack.push_async_callback(pool.close)
             splits = checked_items(tasks, pool.agents)
             if not self._may_start(contenders, Ground(pool.agents, tasks, self.config.eval.replicates), pool):
                 return
             stack.enter_context(alone_in(self.folder))
+            follower = stack.enter_context(Follower(tracker, self.progress.say))
             await self._prepare(pool)
             now = new_manifest(self.config, self.folder, pool.settings(), pool.agents, tasks, splits)
             ledger, manifest = self._open(now, tasks, stack)
             arena = self._arena(pool, tasks, ledger, manifest, stack)
+            arena.on_generation = self._followed(follower, arena)
             self.progress.say(
                 f"run {self.folder} · pool {pool.name} ({pool.kind}): {', '.join(agent.name for agent in pool.agents)}"
             )
@@ -120,7 +125,7 @@ class _Run:
                 raise type(error)(told) from error
             finally:
                 add_wall_time(self.folder / "manifest.json", time.monotonic() - began)
-            self._finish(arena)
+            await self._finish(arena, follower)
 
     def _may_start(self, contenders: Mapping[str, Contender], ground: Ground, pool: Pool) -> bool:
         """Whether the run is to be played: not where only its plan is wanted.
@@ -244,15 +249,33 @@ class _Run:
             summary = summarise(arena, manifest, arena.player.ledger.totals())
             publish(self.folder, arena, manifest, summary)
 
-    def _finish(self, arena: Arena) -> None:
-        """Write what the run found, then say that it is whole."""
+    def _followed(self, follower: Follower, arena: Arena) -> Heard:
+        """Let the tracker hear of the run, and of its generations by what is returned."""
+        ledger, agents = arena.player.ledger, [agent.name for agent in arena.agents]
+        manifest = read_manifest(self.folder / "manifest.json")  # from the file, where secrets are redacted
+        follower.start(RunStart(self.folder, manifest, self.resumed, self.progress.say))
+
+        def heard(trainer: str, number: int, payload: Mapping[str, Any]) -> None:
+            def measure() -> dict[str, Any]:
+                ledger.flush()
+                return generation_metrics(trainer, payload, ledger.path, agents, number)
+
+            follower.generation(number, measure)
+
+        return heard
+
+    async def _finish(self, arena: Arena, follower: Follower) -> None:
+        """Write what the run found, then say that it is whole; whoever follows it hears of that last."""
         from evals.report.table import summary_table
 
         path = self.folder / "manifest.json"
         manifest = read_manifest(path)
-        summary = summarise(arena, manifest, arena.player.ledger.totals())
-        publish(self.folder, arena, manifest, summary)
+        ledger = arena.player.ledger
+        summary = summarise(arena, manifest, ledger.totals())
+        analysis = await analysed(ledger, ledger, arena.tasks, manifest)
+        publish(self.folder, arena, manifest, summary, analysis)
         write_manifest(path, {**manifest, "finished": True})
         terminal = console(PLAIN_WIDTH)
         terminal.print(summary_table(summary, width=terminal.width))
-        self.progress.say(f"report: {self.folder / 'report.md'}")
+        self.progress.say(f"report: {self.folder / 'report.html'}")
+        follower.finish(summary, self.folder)

@@ -26,7 +26,7 @@ def saved_run(cfg: DictConfig, overrides: list[str]) -> tuple[Path, DictConfig, 
     manifest = read_manifest(folder / "manifest.json")
     if manifest["finished"] and not ungraded_in(folder):
         raise LedgerError(f"{folder}: this run is finished; look at its report.md or replay it")
-    saved = OmegaConf.create(manifest["recipe"])
+    saved = OmegaConf.create({**_added_since(manifest["recipe"], cfg), **manifest["recipe"]})
     saved.plan = cfg.plan
     named = {word.split("=")[0].lstrip("+~"): word for word in overrides if not word.startswith(("resume=", "plan="))}
     if not all(within(key, RESUMABLE) for key in named):
@@ -36,6 +36,11 @@ def saved_run(cfg: DictConfig, overrides: list[str]) -> tuple[Path, DictConfig, 
     for key in [*whole, *changed]:
         OmegaConf.update(saved, key, OmegaConf.select(cfg, key), merge=False, force_add=True)
     return folder, saved, [word for key, word in named.items() if key in changed or whole]
+
+
+def _added_since(saved: Mapping[str, Any], cfg: DictConfig) -> dict[str, Any]:
+    """The keys that shape no result and that an earlier version did not write down yet."""
+    return {key: cfg[key] for key in RESUMABLE if key in cfg and key not in saved}
 
 
 @contextmanager

@@ -139,6 +139,7 @@ class Training:
             validated = await self._validate(problem, arena, optimiser, finalists)
             payload = _payload(optimiser, generation, records, validated)
             arena.player.ledger.add_generation(problem.name, generation, payload)
+            arena.on_generation(problem.name, generation, payload)
             _save(problem.checkpoint, optimiser, finalists)
             left = (time.monotonic() - began) / (generation + 1 - first) * (self.generations - generation - 1)
             arena.progress.say(_line(payload, self.generations, left, arena))
