@@ -176,15 +176,25 @@ def test_an_empty_study_fits_nothing() -> None:
 def test_one_item_fits_nothing() -> None:
     """One item has no variance between items."""
     models = difficulty_models(part(STUDY, STUDY.item == np.argmin(np.abs(STUDY.z))))
-    assert refused(models) == (
-        "(1 | item) is not identified, and no model is fitted: 1 of 1 have several answers, 10 are needed."
+    assert models.not_identified == (
+        "1 of 1 items have several answers, 10 are needed for (1 | item): no model is fitted.",
     )
+    assert refused(models) == models.not_identified[0]
 
 
 def test_items_with_a_single_answer_fit_nothing() -> None:
     """Where each item was answered once, items cannot be told from chance."""
     once = COT & (STUDY.item % 5 == STUDY.backbone)
-    assert "0 of 60 have several answers" in refused(difficulty_models(part(STUDY, once)))
+    assert refused(difficulty_models(part(STUDY, once))).startswith("0 of 60 items have several answers, 10 are needed")
+
+
+def test_items_that_are_few_once_others_are_gone_fit_nothing() -> None:
+    """Ten items of which two have no known difficulty leave eight, which are too few."""
+    few = part(STUDY, STUDY.item < 10)
+    models = difficulty_models(replace(few, difficulty=np.where(np.arange(60) < 2, np.nan, STUDY.difficulty)))
+    assert refused(models) == (
+        "(1 | item) is not identified, and no model is fitted: 8 of 8 have several answers, 10 are needed."
+    )
 
 
 def test_items_that_decide_alone_fit_nothing() -> None:

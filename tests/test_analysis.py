@@ -1,0 +1,92 @@
+"""The analysis that a run leaves, and how a replay holds another one against it."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from baselines.chosen import BestSingle
+from baselines.single import Single
+from tests.ground import make_arena
+from trinity.analysis import analysed, analysis_differences
+from trinity.arena import Arena
+from trinity.pipeline import contest
+
+FOUND: dict[str, Any] = {
+    "reference": "best_single",
+    "tasks": {"sums": {"pooled": [{"p": 0.25, "wins": 3}], "models": {"fits": [{"aic": 100.0}]}, "not_identified": []}},
+}
+
+
+def changed(place: tuple[Any, ...], value: Any) -> dict[str, Any]:
+    """`FOUND` with another value at a place."""
+    other = copy.deepcopy(FOUND)
+    node: Any = other
+    for key in place[:-1]:
+        node = node[key]
+    node[place[-1]] = value
+    return other
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "named"),
+    [
+        (("reference",), "vote", "/reference"),
+        (("tasks", "sums", "pooled", 0, "p"), 0.2500001, "/tasks/sums/pooled/0/p"),
+        (("tasks", "sums", "pooled", 0, "p"), None, "/tasks/sums/pooled/0/p"),
+        (("tasks", "sums", "pooled", 0, "wins"), 4, "/tasks/sums/pooled/0/wins"),
+        (("tasks", "sums", "pooled"), [], "/tasks/sums/pooled"),
+        (("tasks", "words"), {}, "/tasks"),
+        (("tasks", "sums", "models", "fits", 0, "aic"), 101.0, "/tasks/sums/models/fits/0/aic"),
+    ],
+)
+def test_what_differs_is_named_by_its_place(place: tuple[Any, ...], value: Any, named: str) -> None:
+    """Any value that is another one is named, whichever of the two is the older."""
+    assert list(analysis_differences(FOUND, changed(place, value))) == [named]
+    assert list(analysis_differences(changed(place, value), FOUND)) == [named]
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("tasks", "sums", "pooled", 0, "p"), 0.25 + 1e-12),
+        (("tasks", "sums", "models", "fits", 0, "aic"), 100.01),
+        (("tasks", "sums", "models"), None),
+        (("tasks", "sums", "not_identified"), ["gpboost is missing"]),
+    ],
+)
+def test_rounding_and_a_missing_engine_are_no_difference(place: tuple[Any, ...], value: Any) -> None:
+    """Another processor's last bits, an optimiser's tolerance and an environment without gpboost change nothing."""
+    assert not list(analysis_differences(FOUND, changed(place, value)))
+
+
+async def ground(folder: Path) -> tuple[Arena, dict[str, Any]]:
+    """A played contest of single agents, and as much of its manifest as an analysis reads."""
+    arena = make_arena(folder)
+    await contest(arena, {"single": Single(), "best_single": BestSingle()}, lambda _: None)
+    return arena, {"agents": [{"name": agent.name} for agent in arena.agents], "seeds": {"seed": arena.seed}}
+
+
+async def test_an_analysis_holds_every_task_and_nothing_that_was_not_played(tmp_path: Path) -> None:
+    """The test episodes of the ledger alone: per task the agents as backbones, the reference, no verdicts."""
+    arena, manifest = await ground(tmp_path)
+    ledger = arena.player.ledger
+    found = await analysed(ledger, ledger, arena.tasks, manifest)
+    assert list(found["tasks"]) == sorted(arena.tasks)
+    for task in found["tasks"].values():
+        assert task["backbones"] == ["ann", "bob", "cat"]
+        assert task["n_items"] == 10
+        assert task["verifier"] == []
+
+
+async def test_models_wait_to_be_asked_for_where_a_task_is_large(tmp_path: Path) -> None:
+    """Beyond the given number of episodes nothing is fitted, and the analysis says so."""
+    arena, manifest = await ground(tmp_path)
+    ledger = arena.player.ledger
+    found = await analysed(ledger, ledger, arena.tasks, manifest, most=3)
+    for task in found["tasks"].values():
+        assert task["models"] is None
+        assert "No mixed models of more than 3 episodes" in task["not_identified"][-1]
