@@ -18,8 +18,8 @@ from tests.commands import ROOT
 PLAIN = {"NO_COLOR": "1", "COLUMNS": "200"}
 WARM = (
     *("trinity.app", "trinity.experiment", "trinity.multirun", "trinity.llm.transports.openai_http"),
-    *("evals.report.markdown", "evals.report.table", "hydra.main", "matplotlib.figure"),
-    *("matplotlib.backends.backend_agg", "scipy.special", "pandas", "pyarrow.parquet", "cma", "aiohttp", "uvloop"),
+    *("evals.report.reports", "evals.report.table", "hydra.main", "matplotlib.figure"),
+    *("matplotlib.backends.backend_svg", "scipy.special", "pandas", "pyarrow.parquet", "cma", "aiohttp", "uvloop"),
 )
 """What a run would load; nothing of it starts a thread."""
 

@@ -22,7 +22,7 @@ from trinity.runs.records import comparable, read_records
 from trinity.testing.counts import AskedAgain
 from trinity.types import Price
 
-LATE = ("records.parquet", "summary.json", "report_images/accuracy_cost.png", "report_images/training.png")
+LATE = ("records.parquet", "summary.json", "report_images/accuracy_cost.svg", "report_images/training.svg")
 """What a run writes when everything is answered: it is killed as soon as each is there."""
 EARLY = 20 - len(LATE)
 """Kills before that, over training and test."""

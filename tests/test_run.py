@@ -57,8 +57,9 @@ class TestRun:
     """What a run leaves."""
 
     def test_files(self, finished: Path) -> None:
-        """Manifest, ledger, records, summary, report with pictures, policy."""
+        """Manifest, ledger, records, summary, reports with pictures, policy."""
         expected = {"manifest.json", "ledger.sqlite", "records.parquet", "summary.json", "report.md", "report_images"}
+        expected |= {"report.html"}
         assert expected <= {path.name for path in finished.iterdir()}
         assert json.loads((finished / "manifest.json").read_bytes())["finished"] is True
 

@@ -135,8 +135,8 @@ def differences(run: Path, out: Path, rebuilt: Ledger, summary: Mapping[str, Any
         if canonical_json(stored.get(key)) != canonical_json(summary.get(key)):
             yield f"summary.json: {key} differs"
     if (run / "analysis.json").exists():
-        for place in analysis_differences(read_json(run / "analysis.json"), read_json(out / "analysis.json")):
-            yield f"analysis.json: {place} differs"
+        for where in analysis_differences(read_json(run / "analysis.json"), read_json(out / "analysis.json")):
+            yield f"analysis.json: {where} differs"
     if (run / "report.md").read_bytes() != (out / "report.md").read_bytes():
         yield "report.md differs"
     places = {policy.relative_to(folder) for folder in (run, out) for policy in folder.glob(POLICIES)}

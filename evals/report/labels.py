@@ -53,7 +53,11 @@ def place(points: Sequence[Point], frame: Box, taken: Sequence[Box], soft: Seque
     used, boxes = list(taken), []
     for point in points:
         others = [other for other in points if other is not point]
-        best = min(_candidates(point), key=lambda box: _badness(box, point, others, frame, used, soft))
+        best, least = Box(0.0, 0.0, 0.0, 0.0), math.inf
+        for box in _candidates(point):
+            found = _badness(box, point, others, frame, used, soft, least)
+            if found < least:
+                best, least = box, found
         boxes.append(best)
         used.append(best)
     return boxes
@@ -71,13 +75,18 @@ def _candidates(point: Point) -> Iterator[Box]:
 
 
 def _badness(
-    box: Box, point: Point, others: Sequence[Point], frame: Box, used: Sequence[Box], soft: Sequence[Box]
+    box: Box, point: Point, others: Sequence[Point], frame: Box, used: Sequence[Box], soft: Sequence[Box], limit: float
 ) -> float:
-    """How bad a place is: covering and leaving the frame, then lying nearer to another point, error bars, distance."""
-    hard = box.outside(frame) + sum(box.overlap(other) for other in used)
-    light = sum(box.overlap(other) > 0 for other in soft)
-    far = max(distance(box, point), RADII[0])
-    return 1000.0 * hard + 200.0 * strays(box, point, others) + 20.0 * light + far
+    """How bad a place is: covering and leaving the frame, then lying nearer to another point, error bars, distance.
+
+    What is not below `limit` may be told too good, for nobody takes it.
+    """
+    bad = max(distance(box, point), RADII[0]) + 1000.0 * box.outside(frame)
+    if bad < limit:
+        bad += 1000.0 * sum(box.overlap(other) for other in used)
+    if bad < limit:
+        bad += 200.0 * strays(box, point, others) + 20.0 * sum(box.overlap(other) > 0 for other in soft)
+    return bad
 
 
 def strays(box: Box, point: Point, others: Sequence[Point]) -> int:

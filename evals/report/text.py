@@ -15,11 +15,11 @@ _BLOCK_START = re.compile(r"^(?:[-+](?=[\s-]|$)|=|\d+(?=[.)](?:\s|$)))")
 
 def clean(value: Any, limit: int = 200) -> str:
     """One line of printable text: no control, direction or surrogate characters, at most `limit` long."""
-    text = _printable(" ".join(str(value).split()))
+    text = printable(" ".join(str(value).split()))
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """`text` with a replacement character for each that is not shown, or shown as something else."""
     return "".join("\ufffd" if unicodedata.category(char) in _HIDDEN else char for char in text)
 
@@ -35,7 +35,7 @@ def markdown(value: Any, limit: int = 400) -> str:
 
 def fenced(value: str) -> str:
     """`value` as a code block whose fence is longer than any run of backticks in it."""
-    text = _printable(value)
+    text = printable(value)
     fence = "`" * max([2, *(len(run) for run in re.findall("`+", text))]) + "`"
     return f"{fence}\n{text}\n{fence}"
 

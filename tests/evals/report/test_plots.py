@@ -1,47 +1,90 @@
-"""The pictures: drawn, not blank, equal bytes each time, labels apart."""
+"""The pictures: drawn, the same text each time, in variable colours, with numbers that are right and labels apart."""
 
 from __future__ import annotations
 
-import io
 import itertools
 import random
+import re
 import sys
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import matplotlib as mpl
-import numpy as np
 import pytest
-from matplotlib.figure import Figure
-from matplotlib.image import imread
 
-from evals.report import plots
+from evals.report.canvas import Picture, room, shown
 from evals.report.labels import Box, Point, distance, place, strays
-from evals.report.plots import accuracy_cost_png, shown, training_png, use_png
-from evals.report.summary import build_summary
+from evals.report.palette import PALETTE
+from evals.report.plots import Dot, accuracy_cost, frontier
+from evals.report.plots_difficulty import difficulty, interaction, interacts
+from evals.report.plots_training import Training, choices, training
+from evals.report.plots_use import Use, failures, latency, latency_bin, quantiles, seconds, use
+from tests.evals.report.support import summarise
 from trinity.types import Record
 
 MakeRecord = Callable[..., Record]
+Generations = list[dict[str, Any]]
+
+USES = Counter({
+    Use("coordinator/sampled", "large", "worker", 0): 30,
+    Use("coordinator/sampled", "small", "thinker", 0): 10,
+    Use("coordinator/sampled", "large", "verifier", 1): 200,
+    Use("coordinator/sampled", "small", "verifier", 1): 1,
+    Use("coordinator/argmax", "large", "worker", 0): 12,
+})  # fmt: skip
+LATENCY = {"large": {latency_bin(2.0): 90, latency_bin(30.0): 10}, "small": {latency_bin(0.2): 5}}
+CELLS = (("a", 0.25, 0.1, 0.4), ("b", -0.125, -0.3, 0.1), ("c", None, None, None))
+ANALYSIS: dict[str, Any] = {
+    "pool_kind": "recorded",
+    "reference": "best_single",
+    "tasks": {
+        "sums": {
+            "difficulty": {
+                "quartiles": [
+                    {"method": method, "backbone": "b", "quartile": quartile, "n_items": 5, "difficulty_mean": 0.0,
+                     "accuracy": None if method == "vote" else 0.9 - quartile / 5, "ci_low": 0.1, "ci_high": 0.95}
+                    for method in ("single", "coordinator x", "best_single", "vote")
+                    for quartile in range(4)
+                ],
+            },
+            "interaction": [
+                {"method": "coordinator x", "backbone": backbone, "difference": value, "ci_low": low, "ci_high": high}
+                for backbone, value, low, high in CELLS
+            ],
+        },
+        "empty": {"difficulty": {"quartiles": []}, "interaction": []},
+    },
+}  # fmt: skip
 
 
-Uses = list[tuple[str, str, str]]
-
-
-def drawn(summary: dict[str, Any], generations: list[dict[str, Any]], uses: Uses) -> list[bytes | None]:
-    """All three pictures."""
-    return [accuracy_cost_png(summary), training_png(generations, summary), use_png(uses, summary)]
+def all_pictures(summary: dict[str, Any], generations: Generations) -> list[Picture | None]:
+    """Every kind of picture."""
+    found = Training(generations, {0: Counter(a=3, b=1)}, {0: Counter(worker=4)})
+    return [
+        accuracy_cost(summary),
+        training("coordinator", found, "live"),
+        choices("coordinator", found, "live"),
+        use(USES, summary),
+        latency(LATENCY, summary),
+        failures(summary, {"timeout": 3}),
+        difficulty(ANALYSIS),
+        interaction(ANALYSIS),
+    ]
 
 
 @pytest.fixture(scope="module")
-def pictures(summary: dict[str, Any], generations: list[dict[str, Any]], uses: Uses) -> list[bytes | None]:
-    """All three pictures of the small run."""
-    return drawn(summary, generations, uses)
+def pictures(summary: dict[str, Any], generations: Generations) -> list[Picture | None]:
+    """Every kind of picture of the small run."""
+    return all_pictures(summary, generations)
 
 
-def pixels(png: bytes | None) -> Any:
-    """The picture as an array (height, width, 4)."""
-    assert png is not None
-    return imread(io.BytesIO(png))
+def texts(picture: Picture | None) -> list[str]:
+    """The texts of a picture, in the order in which they were drawn; its text is well-formed."""
+    assert picture is not None
+    root = ET.fromstring(picture.svg)
+    return [text.text or "" for text in root.iter("{http://www.w3.org/2000/svg}text")]
 
 
 def settings() -> dict[str, Any]:
@@ -49,63 +92,90 @@ def settings() -> dict[str, Any]:
     return {str(key): mpl.rcParams[key] for key in mpl.rcParams if key != "backend"}
 
 
-def test_pictures_are_drawn(pictures: list[bytes | None]) -> None:
-    """Each picture is 800 to 1000 pixels wide and has many colours, data as well as text."""
-    for png in pictures:
-        picture = pixels(png)
-        assert 800 <= picture.shape[1] <= 1000
-        assert len(np.unique(np.rint(picture[..., :3] * 255) @ [1, 256, 65536])) > 50
+def test_pictures_are_drawn(pictures: list[Picture | None]) -> None:
+    """Each is a well-formed SVG of one width with texts and a spoken name; its caption begins with the kind of pool."""
+    for found in pictures:
+        assert found is not None
+        assert texts(found)
+        root = ET.fromstring(found.svg)
+        assert root.get("width") == "460.8pt"
+        assert str(root.get("aria-label")).startswith(f"{found.heading}. ")
+        assert re.match(r"(Live|Recorded) pool", found.caption)
 
 
-def test_pictures_are_the_same_bytes_each_time(
-    pictures: list[bytes | None],
-    summary: dict[str, Any],
-    generations: list[dict[str, Any]],
-    uses: Uses,
-    monkeypatch: pytest.MonkeyPatch,
+def test_pictures_are_the_same_text_each_time(
+    pictures: list[Picture | None], summary: dict[str, Any], generations: Generations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The user's matplotlib settings neither shape the pictures nor are changed by them, and pyplot is not needed."""
     monkeypatch.setitem(mpl.rcParams, "font.size", 31.0)
     monkeypatch.setitem(mpl.rcParams, "lines.linewidth", 9.0)
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     before = settings()
-    assert drawn(summary, generations[::-1], uses[::-1]) == pictures
+    assert all_pictures(summary, generations[::-1]) == pictures
     assert settings() == before
 
 
-def test_pictures_bear_no_version_or_time(pictures: list[bytes | None]) -> None:
-    """No text chunk names the library or a date."""
-    for png in pictures:
-        assert png is not None
-        assert b"Software" not in png
-        assert b"tIME" not in png
+def test_pictures_name_no_library_or_time(pictures: list[Picture | None]) -> None:
+    """Nothing in the text tells matplotlib or a date, and there is no style sheet that a page would obey."""
+    for found in pictures:
+        assert found is not None
+        assert not re.search(r"matplotlib|<style|<metadata|<!--|20\d\d-", found.svg, re.IGNORECASE)
+
+
+def test_colours_are_variables(pictures: list[Picture | None]) -> None:
+    """Every colour is a variable of the palette with its light form behind it; none stands by itself."""
+    for found in pictures:
+        assert found is not None
+        rest = re.sub(r"var\(--([a-z]+), (#[0-9a-f]{6})\)", lambda one: check(one[1], one[2]), found.svg)
+        assert not re.search(r"(fill|stroke): #", rest)
+
+
+def check(name: str, light: str) -> str:
+    """A variable has the light form of its name's colour behind it."""
+    assert PALETTE[name].light == light
+    return ""
+
+
+def test_ids_of_two_pictures_do_not_meet(pictures: list[Picture | None]) -> None:
+    """All pictures can stand in one page: what they refer to is in themselves, and no name is there twice."""
+    names = [set(re.findall(r'id="([^"]*)"', found.svg)) for found in pictures if found]
+    assert sum(map(len, names)) == len(set.union(*names)) > 8
+    for found, own in zip([found for found in pictures if found], names, strict=True):
+        assert set(re.findall(r'(?:url\(#|href="#)([^")]*)', found.svg)) <= own
 
 
 def test_nothing_to_draw_is_no_picture(make_record: MakeRecord) -> None:
-    """Without graded rows, generations or choices there is no empty panel but None."""
-    empty = build_summary([make_record(None)], manifest={}, choices={}, effort={}, totals={})
-    assert [accuracy_cost_png(empty), training_png([], empty), use_png([], empty)] == [None] * 3
+    """Without graded rows, generations, choices, times, failures or an analysis there is no empty frame but None."""
+    empty = summarise([make_record(None)])
+    assert accuracy_cost(empty) is None
+    assert training("c", Training([]), "live") is None
+    assert choices("c", Training([]), "live") is None
+    assert use({}, empty) is None
+    assert latency({}, empty) is None
+    assert failures(summarise([make_record(1.0), make_record(0.0, item_id="2")]), {}) is None
+    assert difficulty({}) is None
+    assert interaction({"tasks": {"sums": {}}}) is None
+
+
+# ---------------------------------------------------------------------------------------------- accuracy and cost
 
 
 def test_coordinator_is_drawn_in_its_own_colour(summary: dict[str, Any]) -> None:
-    """Vermillion pixels are there with the coordinator and gone without it."""
+    """Vermillion is there with the coordinator and gone without it."""
     without = {**summary, "rows": [row for row in summary["rows"] if row["method"] != "coordinator"]}
-    vermillion = np.array([0xD5, 0x5E, 0x00]) / 255
-    counts = [
-        int((np.abs(pixels(accuracy_cost_png(found))[..., :3] - vermillion).max(axis=2) < 0.01).sum())
-        for found in (summary, without)
-    ]
-    assert counts[0] > 50
-    assert counts[1] == 0
+    found = [accuracy_cost(rows) for rows in (summary, without)]
+    assert [bool(picture and "--vermillion" in picture.svg) for picture in found] == [True, False]
 
 
-@pytest.mark.parametrize("name", ["$x_2$ $", "日本語 😀\ud800\n<b>" + "x" * 200])
+@pytest.mark.parametrize("name", ["$x_2$ $", "日本語 😀\ud800\n<b>" + "x" * 200, '</svg><script>x</script>"', "a -- b"])
 def test_hostile_names_can_be_drawn(make_record: MakeRecord, name: str) -> None:
-    """A name with formulas, missing glyphs or surrogates raises no error or warning (warnings are errors here)."""
+    """Formulas, missing glyphs, surrogates and markup raise no error or warning (an error here) and stay text."""
     records = [make_record(1.0, variant=name, experiment=name, method=method) for method in ("single", "coordinator")]
-    found = build_summary(records, manifest={}, choices={}, effort={}, totals={})
-    assert accuracy_cost_png(found)
-    assert use_png([(name, name, "worker")], found)
+    found = summarise(records)
+    for picture in (accuracy_cost(found), use({Use(f"c/{name}", name, "worker", 0): 1}, found)):
+        assert "".join(texts(picture))
+        assert picture is not None
+        assert "<script" not in picture.svg
     assert "$" not in shown(name).replace(r"\$", "")
 
 
@@ -116,32 +186,134 @@ def test_any_costs_can_be_drawn(make_record: MakeRecord, costs: tuple[float, flo
         make_record(1.0, variant=str(place), cost_usd=None, gflop=None, weighted_tokens=cost)
         for place, cost in enumerate(costs)
     ]
-    assert accuracy_cost_png(build_summary(records, manifest={}, choices={}, effort={}, totals={}))
+    assert accuracy_cost(summarise(records))
 
 
-def test_one_generation_can_be_drawn(summary: dict[str, Any], generations: list[dict[str, Any]]) -> None:
-    """The first generation alone, read from a stream, gives a picture."""
-    assert training_png(iter(generations[:1]), summary)
+def test_the_frontier() -> None:
+    """By cost, each more accurate than every cheaper one; of two at one cost the better, of two equals the cheaper."""
+    points = [(5.0, 0.9), (1.0, 0.5), (2.0, 0.4), (2.0, 0.7), (9.0, 0.9), (1.0, 0.3), (7.0, 0.95)]
+    dots = [Dot(cost, {"accuracy": accuracy}, "") for cost, accuracy in points]
+    assert [(dot.cost, dot.row["accuracy"]) for dot in frontier(dots)] == [
+        (1.0, 0.5),
+        (2.0, 0.7),
+        (5.0, 0.9),
+        (7.0, 0.95),
+    ]
 
 
-def test_training_is_drawn_and_counted_as_the_console_counts(
-    summary: dict[str, Any], generations: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Generations stand at 1, 2, 3, the validated one at 2, and the caption adds up episodes and calls."""
-    lines: dict[str, list[int]] = {}
-    captions: list[str] = []
+# ------------------------------------------------------------------------------------------------------- training
 
-    def keep(figure: Figure) -> bytes:
-        for axes in figure.axes:
-            lines.update({str(line.get_label()): np.asarray(line.get_xdata()).tolist() for line in axes.lines})
-        captions.append(figure.get_supxlabel())
-        return b""
 
-    monkeypatch.setattr(plots, "_png", keep)
-    training_png(generations, summary)
-    assert lines["mean of candidates"] == [1, 2, 3]
-    assert lines["favourite on validation items"] == [2]
-    assert captions[0].endswith(" · 72 episodes, 180 calls")
+def test_training_counts_as_the_console_counts(generations: Generations) -> None:
+    """The caption adds up episodes and calls of the generations, which are numbered from 1."""
+    found = training("coordinator", Training(generations), "scripted")
+    assert found is not None
+    assert found.caption == "Scripted pool, coordinator: 72 episodes and 180 calls before the test."
+    assert {"1", "2", "3"} <= set(texts(found))
+    assert "favourite, validation" in texts(found)
+
+
+@pytest.mark.parametrize("n", [1, 200])
+def test_few_and_many_generations_can_be_drawn(generations: Generations, n: int) -> None:
+    """One generation, and more than there are bars for; without a validation none is in the legend."""
+    many = [{**generations[0], "index": place} for place in range(n)]
+    shares = {place: Counter(a=2, b=1) for place in range(n)}
+    picture = training("c", Training(many), "live")
+    assert "favourite, validation" not in texts(picture)
+    assert len(picture.svg if picture else "") < 50_000
+    drawn = choices("c", Training(many, shares, {place: Counter(worker=3) for place in range(n)}), "live")
+    assert {"a", "b", "worker"} <= set(texts(drawn))
+
+
+def test_agents_without_a_colour_are_others() -> None:
+    """The six agents that are chosen most have their names; what is left of each generation is called others."""
+    counts = {0: Counter({f"agent{place}": 10 - place for place in range(8)})}
+    found = texts(choices("c", Training([], counts, {0: Counter(worker=52)}), "live"))
+    assert [name for name in found if name.startswith(("agent", "others"))].count("others") == 1
+    assert "agent5" in found
+    assert "agent6" not in found
+
+
+# ------------------------------------------------------------------------------------------ use, latency, failures
+
+
+def test_use_tells_shares_of_a_turn(summary: dict[str, Any]) -> None:
+    """Of 40 first choices 30 are 75 %; of 201 second ones 1 is less than 1 %; a policy's turns are its own."""
+    found = texts(use(USES, summary))
+    assert [text for text in found if re.fullmatch(r"<?\d+", text) and text not in {"1", "2"}] == [
+        "25",
+        "75",
+        "100",
+        "<1",
+        "100",
+    ]
+    assert "coordinator sampled" in found
+    assert found.index("coordinator sampled") < found.index("coordinator argmax")
+
+
+def test_late_turns_share_a_column(summary: dict[str, Any]) -> None:
+    """Of twenty turns eight columns are shown, the last one for the eighth and all later ones."""
+    found = texts(use({Use("c/s", "large", "worker", turn): 1 for turn in range(20)}, summary))
+    assert "8+" in found
+    assert "9" not in found
+
+
+def test_quantiles_of_binned_times() -> None:
+    """Of 90 calls of two seconds and 10 of thirty, median and 95 % are those, to within half a bin (1.5 %)."""
+    assert quantiles(LATENCY["large"], (0.05, 0.5, 0.95)) == pytest.approx([2.0, 2.0, 30.0], rel=0.015)
+
+
+def test_times_have_a_unit() -> None:
+    """Seconds, milliseconds and microseconds, three digits each."""
+    assert [seconds(value) for value in (61.0, 1.234, 0.25, 0.0000326)] == ["61 s", "1.23 s", "250 ms", "32.6 µs"]
+    assert "2 s" in texts(latency(LATENCY, {"pool_kind": "live"}))
+
+
+def test_failures_are_named(make_record: MakeRecord) -> None:
+    """Statuses that occurred are in the legend, failed attempts have their number, the most frequent kind first."""
+    records = [
+        make_record(0.0, item_id=str(place), status=status)
+        for place, status in enumerate(["truncated", "refused", "wrong"])
+    ]
+    found = failures(summarise(records), {"timeout": 7, "busy": 1200})
+    assert found is not None
+    said = texts(found)
+    assert {"truncated", "refused", "7", "1,200", "single small"} <= set(said)
+    assert "no_answer" not in said
+    assert said.index("busy") < said.index("timeout")
+    assert texts(failures(summarise([make_record(1.0)]), {"timeout": 7}))[-1] == "7"
+
+
+# ---------------------------------------------------------------------------------------------------- the analysis
+
+
+def test_difficulty_has_a_line_per_row() -> None:
+    """Agents alone stand by their backbone, others by method and backbone; the four quarters are named once a task."""
+    found = texts(difficulty(ANALYSIS))
+    assert {"b", "coordinator x · b", "best_single · b", "vote · b"} <= set(found)
+    assert [found.count(name) for name in ("easiest", "2nd quarter", "3rd quarter", "hardest", "sums", "empty")] == [
+        1
+    ] * 5 + [0]
+
+
+def test_interaction_has_a_number_per_cell() -> None:
+    """Differences in points with their sign, bold where the interval leaves out 0; unknown ones are n/a."""
+    found = interaction(ANALYSIS)
+    assert found is not None
+    assert {"+25.0", "−12.5", "n/a", "coordinator x", "a", "b", "c"} <= set(texts(found))
+    assert re.search(r"font-weight: 700[^>]*>\+25\.0<", found.svg)
+    assert not re.search(r"font-weight: 700[^>]*>−12\.5<", found.svg)
+
+
+def test_one_backbone_a_method_is_no_interaction() -> None:
+    """Agents alone on two backbones, or two methods on one each, tell nothing of an interaction."""
+    rows = [{"method": "single", "backbone": name} for name in "ab"]
+    rows += [{"method": "vote", "backbone": "a"}, {"method": "coordinator", "backbone": "b"}]
+    assert not interacts(rows)
+    assert interacts([*rows, {"method": "vote", "backbone": "b"}])
+
+
+# ---------------------------------------------------------------------------------------------------------- labels
 
 
 def test_labels_do_not_overlap() -> None:
@@ -166,3 +338,8 @@ def test_a_lone_label_stands_right_beside_its_point() -> None:
     assert box.left > 100
     assert strays(box, point, [Point(105, 100, 1, 1)]) == 1
     assert strays(box, point, [Point(10, 100, 1, 1)]) == 0
+
+
+def test_room_is_for_the_longest_line() -> None:
+    """A label of two lines needs what its longer line needs; more letters need more."""
+    assert room(["abcdef\na"]) == room(["abcdef"]) > room(["abc"]) > room([])

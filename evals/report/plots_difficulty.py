@@ -1,0 +1,148 @@
+"""Accuracy by difficulty, and where a method helps which model: pictures of `analysis.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+from evals.report.canvas import SMALL, WIDTH, Picture, canvas, panel, picture, pool, room, shown
+from evals.report.palette import light
+from evals.report.plots_use import Cell, draw_cells, set_grid
+from evals.report.rows import REFERENCE
+from evals.report.text import percent
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LINE = 0.22
+"""Inches of a row."""
+QUARTILES = ("easiest", "2nd quarter", "3rd quarter", "hardest")
+
+SPAN = 130
+"""From the beginning of one quarter's axis to that of the next, in percent."""
+
+Entry = Mapping[str, Any]
+
+
+def difficulty(analysis: Mapping[str, Any]) -> Picture | None:
+    """Accuracy by difficulty quartile, a line per row and a panel per quartile; None where none is known."""
+    tasks = {
+        name: entries
+        for name, task in (analysis.get("tasks") or {}).items()
+        if (entries := (task.get("difficulty") or {}).get("quartiles"))
+    }
+    if not tasks:
+        return None
+    rows = {name: list(dict.fromkeys(map(_row, entries))) for name, entries in tasks.items()}
+    heights = {name: LINE * len(names) + 0.85 for name, names in rows.items()}
+    left = min(room(shown(_name(row), 30) for names in rows.values() for row in names), 2.2)
+    with canvas(sum(heights.values()) + 0.1, "difficulty") as figure:
+        top = 0.0
+        for task, entries in tasks.items():
+            axes = panel(figure, left, top + 0.45, WIDTH - left - 0.15, LINE * len(rows[task]))
+            _draw_quartiles(axes, entries, rows[task])
+            axes.set_title(shown(task, 40), pad=16, weight="bold")
+            top += heights[task]
+        caption = (
+            f"{pool(analysis.get('pool_kind'))}. Accuracy (%) with 95 % intervals; items are cut into quarters by "
+            "their difficulty within a task."
+        )
+        return picture(figure, "difficulty", "Difficulty", caption)
+
+
+def _row(entry: Entry) -> tuple[str, str]:
+    """What stands on one line."""
+    return str(entry["method"]), str(entry["backbone"])
+
+
+def _name(row: tuple[str, str]) -> str:
+    """A method and the model or pool behind it."""
+    return row[1] if row[0] == "single" else " · ".join(part for part in row if part)
+
+
+def _draw_quartiles(axes: Axes, entries: Sequence[Entry], rows: Sequence[tuple[str, str]]) -> None:
+    """Points with intervals, rows from the top, the quarters side by side on one axis that begins anew for each."""
+    for colour in ("blue", "green", "vermillion"):
+        points = [entry for entry in entries if entry["accuracy"] is not None and _colour(entry) == colour]
+        heights = [rows.index(_row(entry)) for entry in points]
+        at, low, high = (
+            [
+                SPAN * entry["quartile"] + 100 * (entry["accuracy"] if entry[key] is None else entry[key])
+                for entry in points
+            ]
+            for key in ("accuracy", "ci_low", "ci_high")
+        )
+        axes.hlines(heights, low, high, color=light(colour), alpha=0.55, linewidth=1.6)
+        axes.plot(at, heights, "o", color=light(colour), markersize=4.2, markeredgecolor=light("paper"))
+    for place, name in enumerate(QUARTILES):
+        axes.text(SPAN * place, -0.85, name, fontsize=SMALL)
+    ends = [SPAN * place + share for place in range(len(QUARTILES)) for share in (0, 50, 100)]
+    axes.set_xlim(-5, SPAN * len(QUARTILES) - 24)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xticks(ends, ["0", "50", "100"] * len(QUARTILES))
+    axes.set_yticks(range(len(rows)), [shown(_name(row), 30) for row in rows])
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+
+
+def _colour(entry: Entry) -> str:
+    """Coordinators and the best single agent have colours of their own."""
+    return {"coordinator": "vermillion", REFERENCE: "green"}.get(str(entry["method"]).split()[0], "blue")
+
+
+def interacts(entries: Sequence[Entry]) -> bool:
+    """Whether a method (agents alone are none) was tried on two backbones, so that they can be told apart."""
+    pairs = {(entry["method"], entry["backbone"]) for entry in entries if entry["method"] != "single"}
+    return len(pairs) > len({method for method, _ in pairs})
+
+
+def spoken(analysis: Mapping[str, Any]) -> str:
+    """How the reference of differences is called."""
+    return "the best single agent" if analysis.get("reference") == REFERENCE else str(analysis.get("reference"))
+
+
+def interaction(analysis: Mapping[str, Any]) -> Picture | None:
+    """Difference to the reference per method and backbone; None where no method was tried on two of them."""
+    found = {name: task.get("interaction") or [] for name, task in (analysis.get("tasks") or {}).items()}
+    tasks = {name: rows for name, rows in found.items() if interacts(rows)}
+    if not tasks:
+        return None
+    methods = {name: list(dict.fromkeys(entry["method"] for entry in entries)) for name, entries in tasks.items()}
+    left = min(room(shown(method, 24) for names in methods.values() for method in names), 2.0)
+    heights = {name: 0.34 * len(names) + 0.88 for name, names in methods.items()}
+    most = max((abs(entry["difference"] or 0.0) for entries in tasks.values() for entry in entries), default=0.0) or 1.0
+    with canvas(sum(heights.values()) + 0.05, "interaction") as figure:
+        top = 0.0
+        for task, entries in tasks.items():
+            axes = panel(figure, left, top + 0.35, WIDTH - left - 0.1, 0.34 * len(methods[task]))
+            _draw_heat(axes, entries, methods[task], most)
+            axes.set_title(shown(task, 40), fontsize=SMALL + 0.5)
+            top += heights[task]
+        caption = (
+            f"{pool(analysis.get('pool_kind'))}. Accuracy minus that of {spoken(analysis)} in points, per "
+            "method and backbone; bold: the 95 % interval leaves out 0."
+        )
+        return picture(figure, "interaction", "Method and backbone", caption)
+
+
+def _draw_heat(axes: Axes, entries: Sequence[Entry], methods: Sequence[str], most: float) -> None:
+    """A field per method and backbone with its number: blue is better, orange worse."""
+    backbones = list(dict.fromkeys(entry["backbone"] for entry in entries))
+    at = [(backbones.index(entry["backbone"]), methods.index(entry["method"]), entry) for entry in entries]
+    values = [entry["difference"] or 0.0 for entry in entries]
+    draw_cells(
+        axes,
+        [
+            Cell(x, y, "blue" if value >= 0 else "orange", abs(value) / most)
+            for (x, y, _), value in zip(at, values, strict=True)
+        ],
+    )
+    for x, y, entry in at:
+        low, high = entry["ci_low"], entry["ci_high"]
+        sure = low is not None and high is not None and (low > 0 or high < 0)
+        text = "n/a" if entry["difference"] is None else percent(entry["difference"], signed=True)
+        weight = "bold" if sure else "normal"
+        axes.text(x, y, text, ha="center", va="center_baseline", fontsize=SMALL, weight=weight)
+    width = max(int(62 / len(backbones)), 6)
+    set_grid(axes, range(len(backbones)), ["\n".join(wrap(shown(name), width)[:2]) for name in backbones], methods)

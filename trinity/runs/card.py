@@ -1,0 +1,109 @@
+"""Run cards: what of a run may leave its folder, as a folder of three files that is kept with the code."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from trinity.errors import ConfigError, LedgerError
+from trinity.runs.files import read_json, write_json
+from trinity.runs.manifest import read_manifest
+from trinity.runs.records import read_records, write_records
+from trinity.types import Record
+
+FILES = ("manifest.json", "summary.json", "records.parquet")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def open_tasks(manifest: Mapping[str, Any]) -> frozenset[str]:
+    """Tasks whose texts may leave the run's folder; one that the manifest does not name is none of them."""
+    return frozenset(str(task.get("name")) for task in manifest.get("tasks") or () if task.get("redistribute") == "yes")
+
+
+def write_card(run: Path, root: Path, name: str, *, force: bool = False) -> Path:
+    """Write `root/name` with the run's manifest, summary and records, without the answers that may not leave it.
+
+    Args:
+        run: a finished run's folder.
+        root: where cards are kept; made where it is missing.
+        name: of the card.
+        force: replace the card of another run.
+
+    Returns:
+        The card's folder: the old one or the new one, never half of it.
+
+    Raises:
+        ConfigError: the name is none for a folder.
+        LedgerError: the run is not finished, something of it is missing or damaged, another run's card is there, or it
+            could not be written.
+    """
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"{name!a} cannot name a card; use letters, digits, dots, dashes and underscores")
+    manifest = read_finished(run)
+    card = root / name
+    _check_free(card, manifest, force=force)
+    new = root / f".tmp-{os.getpid()}-{secrets.token_hex(6)}"
+    try:
+        new.mkdir(parents=True)
+        write_json(new / "manifest.json", manifest)
+        write_json(new / "summary.json", read_json(run / "summary.json"))
+        write_records(new / "records.parquet", shareable(read_records(run / "records.parquet"), manifest))
+        _put(new, card)
+    except OSError as error:
+        raise LedgerError(f"cannot write {card}: {error.strerror or error}; choose another place") from error
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    return card
+
+
+def read_finished(run: Path) -> dict[str, Any]:
+    """The manifest of a finished run.
+
+    Raises:
+        LedgerError: there is none, or the run is not finished.
+    """
+    manifest = read_manifest(run / "manifest.json")
+    if not manifest.get("finished"):
+        raise LedgerError(f"{run}: this run is not finished; go on with it: python -m trinity.run resume={run}")
+    return manifest
+
+
+def shareable(records: Iterator[Record], manifest: Mapping[str, Any]) -> Iterator[Record]:
+    """Records without the answers to restricted tasks and those that were recorded elsewhere."""
+    tasks = open_tasks(manifest)
+    for record in records:
+        shown = record.task in tasks and record.pool_kind != "recorded"
+        yield record if shown else replace(record, answer=None)
+
+
+def _check_free(card: Path, manifest: Mapping[str, Any], *, force: bool) -> None:
+    """LedgerError for a place that holds anything but an older card of this run, or of any run with `force`."""
+    if not card.exists():
+        return
+    if not card.is_dir() or {file.name for file in card.iterdir()} - set(FILES):
+        raise LedgerError(f"{card} is no run card and stays as it is; choose another name")
+    if not (card / "manifest.json").exists() or force:
+        return
+    other = read_json(card / "manifest.json")
+    if any(other.get(key) != manifest.get(key) for key in ("run_id", "started")):
+        raise LedgerError(f"{card} is the card of run {other.get('run_id')}; choose another name, or give --force")
+
+
+def _put(new: Path, card: Path) -> None:
+    """Let `new` take the place of `card`; where that fails, the old card stands again."""
+    old = new.with_name(f"{new.name}-old")
+    if card.exists():
+        card.rename(old)
+    try:
+        new.rename(card)
+    except OSError:
+        if old.exists():
+            old.rename(card)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
