@@ -17,7 +17,7 @@ import pytest
 import trinity
 from tests.commands import ROOT, TINY
 
-DATA = (".yaml", ".txt", ".json", ".jsonl", ".csv", ".typed")
+DATA = (".yaml", ".txt", ".json", ".jsonl", ".csv", ".typed", ".css", ".js")
 
 
 class Installed(NamedTuple):
@@ -91,8 +91,8 @@ def test_the_checkout_does_not_reach_in(installed: Installed, tmp_path: Path) ->
 def test_a_folder_that_hides_ours(installed: Installed, tmp_path: Path) -> None:
     """From a folder with a package `evals` of somebody else every command refuses in one line that names it."""
     _decoys(tmp_path, "evals", "conf")
-    for module in ("trinity.run", "trinity.replay"):
-        done = _run(str(installed.python), "-m", module, "--help", cwd=tmp_path)
+    for module in ("run", "replay", "compare", "report", "ledger"):
+        done = _run(str(installed.python), "-m", f"trinity.{module}", "--help", cwd=tmp_path)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr == (
             f"error: {tmp_path / 'evals'} hides the suite's own package evals; rename it or call from another folder\n"

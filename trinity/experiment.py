@@ -45,6 +45,7 @@ from trinity.progress import ConsoleProgress, console
 from trinity.resume import alone_in, changes_since, saved_run
 from trinity.runs.ledger import Ledger
 from trinity.runs.manifest import add_wall_time, append_change, read_manifest, write_manifest
+from trinity.runs.sharing import shareable_manifest
 from trinity.runs.trackers.base import Follower, RunStart, Tracker, generation_metrics
 from trinity.types import Task
 
@@ -253,7 +254,7 @@ class _Run:
         """Let the tracker hear of the run, and of its generations by what is returned."""
         ledger, agents = arena.player.ledger, [agent.name for agent in arena.agents]
         manifest = read_manifest(self.folder / "manifest.json")  # from the file, where secrets are redacted
-        follower.start(RunStart(self.folder, manifest, self.resumed, self.progress.say))
+        follower.start(RunStart(self.folder, shareable_manifest(manifest), self.resumed, self.progress.say))
 
         def heard(trainer: str, number: int, payload: Mapping[str, Any]) -> None:
             def measure() -> dict[str, Any]:
@@ -264,6 +265,18 @@ class _Run:
 
         return heard
 
+    async def _analysis(self, arena: Arena, manifest: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The analysis of the test episodes, or None: whatever it comes to, what was paid for is published."""
+        ledger = arena.player.ledger
+        try:
+            return await analysed(ledger, ledger, arena.tasks, manifest)
+        except (LedgerError, MemoryError, ArithmeticError, ValueError, LookupError, TypeError) as error:
+            self.progress.say(
+                f"no analysis ({type(error).__name__}: {error}); once that is mended: "
+                f"python -m trinity.report {self.folder} --analyse"
+            )
+            return None
+
     async def _finish(self, arena: Arena, follower: Follower) -> None:
         """Write what the run found, then say that it is whole; whoever follows it hears of that last."""
         from evals.report.table import summary_table
@@ -272,8 +285,7 @@ class _Run:
         manifest = read_manifest(path)
         ledger = arena.player.ledger
         summary = summarise(arena, manifest, ledger.totals())
-        analysis = await analysed(ledger, ledger, arena.tasks, manifest)
-        publish(self.folder, arena, manifest, summary, analysis)
+        publish(self.folder, arena, manifest, summary, await self._analysis(arena, manifest))
         write_manifest(path, {**manifest, "finished": True})
         terminal = console(PLAIN_WIDTH)
         terminal.print(summary_table(summary, width=terminal.width))

@@ -19,7 +19,8 @@ from trinity.cli import LineParser, main_guard
 from trinity.errors import LedgerError
 
 if TYPE_CHECKING:
-    from trinity.coordinator.policy import RecomputingPolicies
+    from trinity.arena import Arena
+    from trinity.coordinator.policy import Policies, RecomputingPolicies
     from trinity.llm.client import Client
     from trinity.runs.ledger import Ledger
     from trinity.types import Record
@@ -83,7 +84,7 @@ def replay(run: Path, out: Path, *, recompute: bool = False) -> Iterator[str]:
         yield from changed_prompts(manifest)
         _clear(out)
         with Ledger.create(out / "ledger.sqlite") as rebuilt:
-            summary = asyncio.run(_rebuild(manifest, source, rebuilt, out, recompute=recompute))
+            summary = asyncio.run(_rebuild(run, manifest, source, rebuilt, out, recompute=recompute))
             yield from differences(run, out, rebuilt, summary)
 
 
@@ -163,15 +164,33 @@ def _policy_difference(was: Path, now: Path) -> Iterator[str]:
 
 
 async def _rebuild(
-    manifest: Mapping[str, Any], source: Ledger, rebuilt: Ledger, out: Path, *, recompute: bool
+    run: Path, manifest: Mapping[str, Any], source: Ledger, rebuilt: Ledger, out: Path, *, recompute: bool
 ) -> dict[str, Any]:
     """Play the run again on its ledger and write what follows; the summary."""
     from trinity.analysis import analysed
-    from trinity.arena import Arena
-    from trinity.assembly import SPLITS, agent_from, build_contenders, build_tasks, node, phase_seeds
+    from trinity.assembly import build_contenders, node
     from trinity.coordinator.policy import RecordedPolicies
-    from trinity.episodes import Player, Stamp
     from trinity.pipeline import contest, publish, summarise
+
+    with ExitStack() as stack:
+        recomputing = _recomputing(manifest, source, rebuilt, stack) if recompute else None
+        policies = recomputing or RecordedPolicies((manifest["encoder"] or {}).get("d", 0), source, rebuilt)
+        arena = _arena(manifest, source, rebuilt, out, policies)
+        await contest(arena, build_contenders(node(manifest["recipe"])), lambda _: None)
+        summary = summarise(arena, manifest, source.totals())
+        analysis = await analysed(rebuilt, source, arena.tasks, manifest)
+        publish(out, arena, manifest, summary, _as_stored(run, analysis), calls=source)
+        print(f"replayed {sum(1 for _ in rebuilt.records())} records from {arena.counts.logical} stored calls")
+        if recomputing:
+            print(_recomputed(recomputing))
+    return summary
+
+
+def _arena(manifest: Mapping[str, Any], source: Ledger, rebuilt: Ledger, out: Path, policies: Policies) -> Arena:
+    """The run's ground with its items, where only the ledger answers."""
+    from trinity.arena import Arena
+    from trinity.assembly import SPLITS, agent_from, build_tasks, node, phase_seeds
+    from trinity.episodes import Player, Stamp
     from trinity.progress import Silence
 
     config = node(manifest["recipe"])
@@ -180,30 +199,33 @@ async def _rebuild(
         for split in SPLITS:
             rebuilt.add_items(split, source.items(name, split))
     client = _client(manifest, source)
-    with ExitStack() as stack:
-        recomputing = _recomputing(manifest, source, rebuilt, stack) if recompute else None
-        policies = recomputing or RecordedPolicies((manifest["encoder"] or {}).get("d", 0), source, rebuilt)
-        stamp = Stamp(manifest["run_id"], config.name, manifest["pool"], manifest["pool_kind"], config.seed)
-        arena = Arena(
-            agents=[agent_from(described) for described in manifest["agents"]],
-            tasks=tasks,
-            player=Player(client, rebuilt, stamp, phase_seeds(config), 1, replayed=source),
-            progress=Silence(),
-            seed=config.seed,
-            replicates=config.eval.replicates,
-            pool=manifest["pool"],
-            policies=policies,
-            folder=out,
-            counts=client.counts,
-        )
-        await contest(arena, build_contenders(config), lambda _: None)
-        summary = summarise(arena, manifest, source.totals())
-        analysis = await analysed(rebuilt, source, tasks, manifest)
-        publish(out, arena, manifest, summary, analysis, calls=source)
-        print(f"replayed {sum(1 for _ in rebuilt.records())} records from {client.counts.logical} stored calls")
-        if recomputing:
-            print(_recomputed(recomputing))
-    return summary
+    stamp = Stamp(manifest["run_id"], config.name, manifest["pool"], manifest["pool_kind"], config.seed)
+    return Arena(
+        agents=[agent_from(described) for described in manifest["agents"]],
+        tasks=tasks,
+        player=Player(client, rebuilt, stamp, phase_seeds(config), 1, replayed=source),
+        progress=Silence(),
+        seed=config.seed,
+        replicates=config.eval.replicates,
+        pool=manifest["pool"],
+        policies=policies,
+        folder=out,
+        counts=client.counts,
+    )
+
+
+def _as_stored(run: Path, analysis: dict[str, Any]) -> dict[str, Any] | None:
+    """The run's own analysis where this one agrees with it, so that reports do not differ in a rounded digit.
+
+    None where the run has none: it could not be made then, and is no part of its report.
+    """
+    from trinity.analysis import analysis_differences
+    from trinity.runs.files import read_json
+
+    if not (run / "analysis.json").exists():
+        return None
+    stored: dict[str, Any] = read_json(run / "analysis.json")
+    return analysis if any(analysis_differences(stored, analysis)) else stored
 
 
 def _recomputed(policies: RecomputingPolicies) -> str:

@@ -12,14 +12,14 @@ from trinity.errors import GraderError
 from trinity.runs.calls import Answer
 from trinity.runs.ledger import Ledger
 from trinity.runs.rows import DecisionRow, RecordKey
-from trinity.types import Episode, Item, Task
+from trinity.types import UNGRADED, Episode, Item, Task
 
 
 async def verdicts(ledger: Ledger, tasks: Mapping[str, Task], seed: int) -> AsyncIterator[VerifierRow]:
     """Every verdict over an answer in a test episode, by policy and item, streamed; only the graders are run again.
 
     Turns before the first answer judge nothing and are left out, and so is an answer whose grader fails. A verdict that
-    cannot be read does not accept.
+    cannot be read does not accept. The grade of an episode's last answer is its record's.
 
     Args:
         ledger: of the run, with its calls.
@@ -38,23 +38,46 @@ async def verdicts(ledger: Ledger, tasks: Mapping[str, Task], seed: int) -> Asyn
         item = ledger.item(task, "test", item_id)
         if record is None or item is None:
             continue
-        for accepted, answer in _judged(ledger, chosen, record.call_ids):
-            correct = await _is_correct(tasks[task], item, answer)
+        answers = _answered(ledger, chosen, record.call_ids)
+        grades: dict[str, bool | None] = {}
+        final = next((answer for turn, answer in reversed(answers) if _speaks(turn, answer)), None)
+        if final is not None and record.status not in UNGRADED:
+            grades[final.request_hash] = record.status == "correct"
+        for accepted, answer in _judged(answers):
+            if answer.request_hash not in grades:
+                grades[answer.request_hash] = await _is_correct(tasks[task], item, answer)
+            correct = grades[answer.request_hash]
             if correct is not None:
                 yield VerifierRow(task, policy.replace("/", " "), accepted, correct)
 
 
-def _judged(ledger: Ledger, turns: Sequence[DecisionRow], calls: Sequence[str]) -> Iterator[tuple[bool, Answer]]:
-    """Whether each Verifier turn accepted, and the answer that stood then; the k-th turn made the k-th call."""
-    standing: Answer | None = None
-    for turn, call_id in zip(turns, calls, strict=False):  # at its own cap an episode ends before the last call
+def _answered(ledger: Ledger, turns: Sequence[DecisionRow], calls: Sequence[str]) -> list[tuple[DecisionRow, Answer]]:
+    """Each turn with what came back; the k-th turn made the k-th call.
+
+    At its own cap an episode ends before its last turn's call; calls that are not stored end the list.
+    """
+    found = []
+    for turn, call_id in zip(turns, calls, strict=False):
         answer = ledger.calls.get_by_prefix(call_id)
         if answer is None:
-            return
-        if turn.role == "worker" and answer.text.strip():
+            break
+        found.append((turn, answer))
+    return found
+
+
+def _judged(answers: Sequence[tuple[DecisionRow, Answer]]) -> Iterator[tuple[bool, Answer]]:
+    """Whether each Verifier turn accepted, and the answer that stood then."""
+    standing: Answer | None = None
+    for turn, answer in answers:
+        if _speaks(turn, answer):
             standing = answer
         elif turn.role == "verifier" and standing is not None:
             yield read_verdict(answer.text) == "accept", standing
+
+
+def _speaks(turn: DecisionRow, answer: Answer) -> bool:
+    """Whether a turn made the answer that stands after it."""
+    return turn.role == "worker" and bool(answer.text.strip())
 
 
 async def _is_correct(task: Task, item: Item, answer: Answer) -> bool | None:

@@ -72,9 +72,15 @@ def _against(tasks: Tasks) -> list[Block]:
         needed: list[Column] = [
             (f"items for\n{100 * float(size):g} points", _needed(size)) for size in _sizes(detectable)
         ]
-        seen: Column = ("smallest difference\nthat would be seen", _share("difference"))
+        seen: Column = ("smallest difference\nthat would be seen", _seen)
         blocks.append(grid(detectable, (TASK, METHOD, ITEMS, seen, *needed), 2))
     return blocks
+
+
+def _seen(entry: Entry) -> str:
+    """A difference in points; none where not even the largest one there can be would be seen."""
+    value = entry.get("difference")
+    return "none" if value is not None and value > 1 else percent(value)
 
 
 def _sizes(entries: Sequence[Entry]) -> list[str]:

@@ -145,7 +145,10 @@ def _browser(data: ReportData, transcripts: Transcripts) -> Sequence[Markup]:
     withheld = transcripts.withheld
     notes = [paragraph(kind)]
     if withheld:
-        told = "Their licence does not let the texts of these tasks leave the run's folder; ids and scores are listed"
+        told = (
+            "The texts of these tasks must not leave the run's folder, by their licence or since others recorded the "
+            "answers; ids and scores are listed"
+        )
         notes.append(paragraph(f"{told}: {', '.join(withheld)}."))
     return [*notes, _BROWSER]
 

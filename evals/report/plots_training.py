@@ -43,6 +43,8 @@ def training(name: str, found: Training, pool_kind: str) -> Picture | None:
     kept = sorted(found.generations, key=lambda payload: payload["index"])
     if not kept:
         return None
+    from matplotlib.ticker import FuncFormatter
+
     with canvas(4.22, f"training {name}") as figure:
         top = panel(figure, 0.6, 0.35, WIDTH - 0.75, 2.35)
         bottom = panel(figure, 0.6, 2.9, WIDTH - 0.75, 0.85)
@@ -51,6 +53,8 @@ def training(name: str, found: Training, pool_kind: str) -> Picture | None:
         bottom.plot(
             _numbers(kept), [payload["sigma"] for payload in kept], _line(kept), color=light("soft"), markersize=3
         )
+        bottom.set_ylim(0, 1.15 * max(payload["sigma"] for payload in kept))
+        bottom.yaxis.set_major_formatter(FuncFormatter(lambda sigma, _: f"{sigma:.3g}"))
         bottom.set_ylabel("σ")
         bottom.set_xlim(kept[0]["index"] + 0.5, kept[-1]["index"] + 1.5)
         bottom.set_xlabel("generation")

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from evals.report.data import Names, Source, agent_names
 from evals.report.summary import rows_of, tasks_of
 from trinity.runs.calls import Answer
-from trinity.runs.card import open_tasks
 from trinity.runs.rows import DecisionKey, RecordKey
+from trinity.runs.sharing import open_tasks
 from trinity.types import Item, Record, Replicate
 
 CHUNK_CHARACTERS = 2_000_000
@@ -156,7 +156,7 @@ class Transcripts:
     def _roles(self, record: Record) -> list[str]:
         """The roles that a policy chose, a turn each; none where no policy did."""
         roles: list[str] = []
-        policy = f"{record.method}/{record.variant}"
+        policy = f"{record.method}/{record.variant}" if record.variant else record.method
         for turn in range(record.n_calls):
             place = DecisionKey(policy, record.task, record.item_id, record.replicate, turn)
             found = self._source.ledger.decision(place)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from trinity.errors import ConfigError, LedgerError
-from trinity.runs.card import open_tasks, write_card
+from trinity.runs.card import write_card
 from trinity.runs.manifest import FORMAT
 from trinity.runs.records import read_records, write_records
 from trinity.types import PoolKind, Record, Replicate
@@ -41,6 +41,7 @@ def make_run(tmp_path: Path) -> MakeRun:
             "run_id": f"x/{name}",
             "started": "then",
             "finished": True,
+            "pool_kind": kind,
             "tasks": tasks,
             **changes,
         }
@@ -149,10 +150,3 @@ def test_a_card_is_the_old_one_or_the_new_one(
     with pytest.raises(LedgerError, match="No space left"):
         write_card(run, tmp_path / "cards", "c")
     assert {path: path.read_bytes() for path in (tmp_path / "cards").rglob("*.*")} == before
-
-
-def test_which_tasks_are_open() -> None:
-    """Only those that the manifest names and that say `yes`."""
-    tasks = [{"name": task, "redistribute": rule} for task, rule in RULES.items()]
-    assert open_tasks({"tasks": [*tasks, {"name": "silent"}]}) == {"open"}
-    assert open_tasks({}) == frozenset()

@@ -6,8 +6,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,10 @@ from trinity.errors import ConfigError, LedgerError
 from trinity.runs.files import read_json, write_json
 from trinity.runs.manifest import read_manifest
 from trinity.runs.records import read_records, write_records
-from trinity.types import Record
+from trinity.runs.sharing import shareable_manifest, shareable_records
 
 FILES = ("manifest.json", "summary.json", "records.parquet")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-
-
-def open_tasks(manifest: Mapping[str, Any]) -> frozenset[str]:
-    """Tasks whose texts may leave the run's folder; one that the manifest does not name is none of them."""
-    return frozenset(str(task.get("name")) for task in manifest.get("tasks") or () if task.get("redistribute") == "yes")
 
 
 def write_card(run: Path, root: Path, name: str, *, force: bool = False) -> Path:
@@ -51,9 +45,9 @@ def write_card(run: Path, root: Path, name: str, *, force: bool = False) -> Path
     new = root / f".tmp-{os.getpid()}-{secrets.token_hex(6)}"
     try:
         new.mkdir(parents=True)
-        write_json(new / "manifest.json", manifest)
+        write_json(new / "manifest.json", shareable_manifest(manifest))
         write_json(new / "summary.json", read_json(run / "summary.json"))
-        write_records(new / "records.parquet", shareable(read_records(run / "records.parquet"), manifest))
+        write_records(new / "records.parquet", shareable_records(read_records(run / "records.parquet"), manifest))
         _put(new, card)
     except OSError as error:
         raise LedgerError(f"cannot write {card}: {error.strerror or error}; choose another place") from error
@@ -72,14 +66,6 @@ def read_finished(run: Path) -> dict[str, Any]:
     if not manifest.get("finished"):
         raise LedgerError(f"{run}: this run is not finished; go on with it: python -m trinity.run resume={run}")
     return manifest
-
-
-def shareable(records: Iterator[Record], manifest: Mapping[str, Any]) -> Iterator[Record]:
-    """Records without the answers to restricted tasks and those that were recorded elsewhere."""
-    tasks = open_tasks(manifest)
-    for record in records:
-        shown = record.task in tasks and record.pool_kind != "recorded"
-        yield record if shown else replace(record, answer=None)
 
 
 def _check_free(card: Path, manifest: Mapping[str, Any], *, force: bool) -> None:

@@ -93,6 +93,7 @@ def test_an_episode_opens_on_a_click(page: Page, report: Path) -> None:
         assert part in shown
     assert "You check the work of others." not in shown
     page.click("text=Message of system >> nth=0")
+    page.wait_for_selector("#episode details[open] pre")
     assert "You check the work of others." in page.inner_text("#episode")
     assert page.url.endswith("#episode-2")
 

@@ -164,6 +164,13 @@ def test_a_sentence_of_several_tasks_stands_once() -> None:
     assert last.sentences == ["sums, words: One model: none can be left out.", "words: No price is known."]
 
 
+def test_a_run_too_small_to_see_anything_says_so() -> None:
+    """Where only a difference of more than 100 points would be seen, none would."""
+    entry = {"method": "vote", "n_items": 3, "difference": 1.2, "items_needed": {}}
+    found = analysis_parts({"pool_kind": "live", "tasks": {"sums": {"detectable": [entry]}}}, {})
+    assert grids(found) == [["sums", "vote", "3", "none"]]
+
+
 def test_nothing_is_told_of_nothing() -> None:
     """Without an analysis, tasks or entries there is no part at all."""
     assert analysis_parts({}, {}) == []

@@ -8,6 +8,7 @@ import json
 import re
 import tracemalloc
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,22 @@ def test_an_episode_has_everything_that_was_said(told: ReportData) -> None:
     assert [(call["role"], call["agent"]) for call in alone] == [(None, "large")]
 
 
+def test_a_policy_without_variants_has_roles_too(tmp_path: Path) -> None:
+    """The decisions of a method that has one row only stand under its name alone."""
+    data = told_run(tmp_path / "l.sqlite", 1)
+    assert data.source is not None
+    ledger = data.source.ledger
+    (played,) = ledger.records(method="coordinator")
+    chosen = [row for row in ledger.decisions() if row.key.policy == "coordinator/sampled"]
+    for row in chosen:
+        ledger.add_decision(replace(row, key=row.key._replace(policy="random")))
+    ledger.add_record(replace(played, method="random", variant=""))
+    line = {**data.summary["rows"][-1], "method": "random", "variant": "", "task": "sums", "n_replicates": 1}
+    _, (chunk,), _ = blocks(replace(data, summary={**data.summary, "rows": [line]}))
+    (episode,) = unpacked(chunk.data)["episodes"]
+    assert [call["role"] for call in episode["calls"]] == ["thinker", "worker", "verifier"]
+
+
 def test_each_text_is_in_its_chunk_once(told: ReportData) -> None:
     """Questions and answers that episodes share are stored once, the system prompt once for all chunks."""
     made, (chunk,), _ = blocks(told)
@@ -143,7 +160,7 @@ def test_restricted_texts_stay_in_the_run(tmp_path: Path, rule: str | None) -> N
     assert (made.shared, made.withheld) == ([], ["sums"])
     assert unpacked(index.data)["item"][0] == "sums-00000"
     text = write_html(tmp_path, data, []).read_text()
-    assert "does not let the texts of these tasks leave" in text
+    assert "The texts of these tasks must not leave" in text
     assert not re.search(r"What is|says|target \d|graded", "".join(map(str, contents(text))))
 
 

@@ -18,6 +18,7 @@ from typing import Any, get_args
 from trinity.errors import ConfigError, TrinityError
 from trinity.naming import check_choice
 from trinity.runs.files import read_json, write_json
+from trinity.runs.sharing import open_tasks
 from trinity.runs.trackers.base import RunStart
 from trinity.runs.trackers.wandb_worker import Mode
 
@@ -225,7 +226,7 @@ class _Tracked:
             "name": run.folder.name if run.sweep else manifest["run_id"],
             "folder": str(run.folder.absolute()),
             "config": {**manifest["config"], "run": facts},
-            "restricted": [task["name"] for task in manifest["tasks"] if task["redistribute"] != "yes"],
+            "restricted": sorted({str(task["name"]) for task in manifest["tasks"]} - open_tasks(manifest)),
         }
 
     def _keep(self) -> None:

@@ -34,19 +34,14 @@ LARGEST_HTML = 25 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What may be shown, and how much: `restricted` tasks give ids, scores and counts only.
+    """What may be shown, and how much: of `restricted` tasks ids, scores and counts leave, no text.
 
     `records` and `transcripts` are the most test episodes in either table.
     """
 
     restricted: frozenset[str]
-    pool_kind: str
     records: int
     transcripts: int
-
-    def strips(self, task: str) -> bool:
-        """Whether a task's answers stay here: it is restricted, or somebody else recorded them."""
-        return task in self.restricted or self.pool_kind == "recorded"
 
 
 def flattened(summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,7 +67,7 @@ def tables(folder: Path, shown: Shown, summary: Mapping[str, Any]) -> tuple[dict
     sizes = {(row["method"], row["variant"], row["task"]): row["n_episodes"] for row in summary["rows"]}
     whole = {key: n for key, n in sizes.items() if key[2] != "all"}
     few = Quota(whole, shown.records)
-    texts = Quota({key: n for key, n in whole.items() if not shown.strips(key[2])}, shown.transcripts)
+    texts = Quota({key: n for key, n in whole.items() if key[2] not in shown.restricted}, shown.transcripts)
     rows, told = picked(folder / "records.parquet", few, texts)
     data: list[Any] = [_row(record, shown) for record in rows]
     found = {"records": wandb.Table(columns=[*COLUMNS], data=data)}
@@ -139,7 +134,7 @@ def picked(path: Path, *quotas: Quota) -> list[list[Record]]:
 def _row(record: Record, shown: Shown) -> list[Any]:
     values = {name: getattr(record, name) for name in COLUMNS}
     values["replicate"] = record.replicate.index
-    values["answer"] = None if shown.strips(record.task) else _cut(record.answer or "")
+    values["answer"] = None if record.task in shown.restricted else _cut(record.answer or "")
     return list(values.values())
 
 
@@ -203,14 +198,14 @@ def _publishable(folder: Path, shown: Shown) -> Path:
     import pyarrow.parquet as pq
 
     path, stripped = folder / "records.parquet", folder / "wandb" / "local" / "records.parquet"
-    if not shown.restricted and shown.pool_kind != "recorded":
+    if not shown.restricted:
         return path
     nothing = pa.scalar(None, pa.string())
     with pq.ParquetFile(path) as file, replacing(stripped) as temporary:
         schema = file.schema_arrow
         with pq.ParquetWriter(temporary, schema, compression="zstd", write_page_checksum=True) as writer:
             for batch in file.iter_batches():
-                stays = pa.array([shown.strips(task) for task in batch["task"].to_pylist()], pa.bool_())
+                stays = pa.array([task in shown.restricted for task in batch["task"].to_pylist()], pa.bool_())
                 answers = pc.if_else(stays, nothing, batch["answer"])
                 writer.write_batch(batch.set_column(schema.get_field_index("answer"), schema.field("answer"), answers))
     return stripped

@@ -150,7 +150,7 @@ class Session:
         if self._server and not answers(self._server, REACH_S):
             raise TimeoutError(f"{self._server} does not answer any more")
         folder = Path(self._start["folder"])
-        shown = results.Shown(frozenset(self._start["restricted"]), message["summary"]["pool_kind"], **message["caps"])
+        shown = results.Shown(frozenset(self._start["restricted"]), **message["caps"])
         self._run.summary.update(results.flattened(message["summary"]))
         tables, lines = results.tables(folder, shown, message["summary"])
         self._run.log({**results.figures(folder), **tables}, step=message["step"], commit=True)
