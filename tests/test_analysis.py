@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,9 @@ def changed(place: tuple[Any, ...], value: Any) -> dict[str, Any]:
         (("tasks", "sums", "pooled", 0, "p"), None, "/tasks/sums/pooled/0/p"),
         (("tasks", "sums", "pooled", 0, "wins"), 4, "/tasks/sums/pooled/0/wins"),
         (("tasks", "sums", "pooled"), [], "/tasks/sums/pooled"),
-        (("tasks", "words"), {}, "/tasks"),
+        (("tasks", "words"), {}, "/tasks/words"),
+        (("tasks", "sums", "not_identified"), ["All is well."], "/tasks/sums/not_identified"),
+        (("tasks", "sums", "models"), None, "/tasks/sums/models"),
         (("tasks", "sums", "models", "fits", 0, "aic"), 101.0, "/tasks/sums/models/fits/0/aic"),
     ],
 )
@@ -54,8 +57,7 @@ def test_what_differs_is_named_by_its_place(place: tuple[Any, ...], value: Any, 
     [
         (("tasks", "sums", "pooled", 0, "p"), 0.25 + 1e-12),
         (("tasks", "sums", "models", "fits", 0, "aic"), 100.01),
-        (("tasks", "sums", "models"), None),
-        (("tasks", "sums", "not_identified"), ["gpboost is missing"]),
+        (("tasks", "sums"), {**FOUND["tasks"]["sums"], "models": None, "not_identified": ["No mixed models: why."]}),
     ],
 )
 def test_rounding_and_a_missing_engine_are_no_difference(place: tuple[Any, ...], value: Any) -> None:
@@ -67,7 +69,10 @@ async def ground(folder: Path) -> tuple[Arena, dict[str, Any]]:
     """A played contest of single agents, and as much of its manifest as an analysis reads."""
     arena = make_arena(folder)
     await contest(arena, {"single": Single(), "best_single": BestSingle()}, lambda _: None)
-    return arena, {"agents": [{"name": agent.name} for agent in arena.agents], "seeds": {"seed": arena.seed}}
+    return arena, {
+        "agents": [{"name": agent.name, "model": agent.model} for agent in arena.agents],
+        "seeds": {"seed": arena.seed},
+    }
 
 
 async def test_an_analysis_holds_every_task_and_nothing_that_was_not_played(tmp_path: Path) -> None:
@@ -83,10 +88,16 @@ async def test_an_analysis_holds_every_task_and_nothing_that_was_not_played(tmp_
 
 
 async def test_models_wait_to_be_asked_for_where_a_task_is_large(tmp_path: Path) -> None:
-    """Beyond the given number of episodes nothing is fitted, and the analysis says so."""
+    """Some tasks within the given number of episodes and one beyond: that alone has no models, and says so."""
     arena, manifest = await ground(tmp_path)
     ledger = arena.player.ledger
-    found = await analysed(ledger, ledger, arena.tasks, manifest, most=3)
-    for task in found["tasks"].values():
-        assert task["models"] is None
-        assert "No mixed models of more than 3 episodes" in task["not_identified"][-1]
+    *small, large = sorted(arena.tasks)
+    for record in list(ledger.records(split="test")):
+        if record.task == large:
+            ledger.add_record(replace(record, method="again"))
+    found = await analysed(ledger, ledger, arena.tasks, manifest, most=40)
+    assert found["tasks"][large]["models"] is None
+    assert small
+    assert all(found["tasks"][name]["models"] is not None for name in small)
+    notes = [task["not_identified"][-1] for task in found["tasks"].values()]
+    assert ["No mixed models of more than 40 episodes" in note for note in notes] == [False] * len(small) + [True]

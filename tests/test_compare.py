@@ -123,6 +123,19 @@ def test_unreadable_manifest(pair: tuple[Path, Path], tmp_path: Path) -> None:
     assert "a file of these runs is damaged or of another version (KeyError: 'name')" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("statuses", []), ("ci_low", "x"), ("weighted_tokens_mean", "<b>"), ("weighted_tokens_mean", float("inf"))],
+)
+def test_damaged_summary(pair: tuple[Path, Path], tmp_path: Path, key: str, value: Any) -> None:
+    """A value of a wrong kind in a summary is one line, and no file is begun."""
+    summary = json.loads((pair[1] / "summary.json").read_bytes())
+    change(pair[1] / "summary.json", rows=[{**row, key: value} for row in summary["rows"]])
+    done = played("trinity.compare", "A", "B", "--out", "told", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert not (tmp_path / "told").exists()
+
+
 @pytest.mark.parametrize("word", ["--require-equal-effort", "require_equal_effort=true"])
 def test_equal_effort(tmp_path: Path, word: str) -> None:
     """Both forms of the switch refuse unequal effort."""

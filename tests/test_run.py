@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from evals.report.analysis import build_analysis
 from tests.commands import TINY, command, only_run
 from tests.inprocess import forked, played
+from trinity.errors import ConfigError
 from trinity.runs.checkpoint import load_policy
 from trinity.runs.records import comparable, read_records
 
@@ -131,6 +133,43 @@ class TestResume:
         done = played("trinity.run", f"resume={run}", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert (rows(run), paid(run)) == (rows(finished), paid(finished))
+
+    def test_interrupted_at_its_end(self, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Ctrl-C while the results are put together stops the run before it says that it is whole; it can go on."""
+
+        def interrupted(*given: Any, **more: Any) -> dict[str, Any]:
+            os.kill(os.getpid(), signal.SIGINT)
+            return build_analysis(*given, **more)
+
+        with monkeypatch.context() as patch:
+            patch.setattr("evals.report.analysis.build_analysis", interrupted)
+            done = played("trinity.run", *TINY, cwd=tmp_path)
+        assert done.returncode == 130
+        run = only_run(tmp_path)
+        assert f"go on with: python -m trinity.run resume={run.relative_to(tmp_path)}" in done.stderr
+        (run / ".tmp-1-left").touch()
+        assert played("trinity.run", f"resume={run}", cwd=tmp_path).returncode == 0
+        assert rows(run) == rows(finished)
+        assert not (run / ".tmp-1-left").exists()
+
+    def test_an_analysis_that_fails(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Whatever goes wrong in the analysis, the run is published and says how to make it later; replay agrees."""
+
+        def broken(*_: Any, **__: Any) -> dict[str, Any]:
+            raise OSError("libgomp.so.1: cannot open shared object file")
+
+        with monkeypatch.context() as patch:
+            patch.setattr("evals.report.analysis.build_analysis", broken)
+            done = played("trinity.run", *TINY, cwd=tmp_path)
+        run = only_run(tmp_path)
+        assert done.returncode == 0
+        assert "no analysis (OSError: libgomp.so.1: cannot open" in done.stderr
+        assert json.loads((run / "manifest.json").read_bytes())["finished"] is True
+        assert (run / "report.html").exists()
+        assert not (run / "analysis.json").exists()
+        assert played("trinity.replay", str(run), cwd=tmp_path).returncode == 0
+        assert played("trinity.report", str(run), "--analyse", cwd=tmp_path).returncode == 0
+        assert (run / "analysis.json").exists()
 
     def test_changed_surroundings(self, copy: Path, tmp_path: Path) -> None:
         """A run whose prompts, data, graders or agents are others today is not mixed with today's."""
@@ -249,6 +288,28 @@ class TestReplay:
         done = played("trinity.replay", str(copy), cwd=tmp_path)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert done.stderr.startswith("error: ")
+
+    def test_replay_without_the_engine_of_the_models(
+        self, copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Where gpboost is missing today a run that had it replays equal, reports included."""
+
+        def missing() -> None:
+            raise ConfigError("gpboost is missing")
+
+        monkeypatch.setattr("evals.stats.mixed.require_gpboost", missing)
+        done = played("trinity.replay", str(copy), cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+
+    def test_a_changed_analysis(self, copy: Path, tmp_path: Path) -> None:
+        """A number of the analysis that is not what the records give is named by its place."""
+        path = copy / "analysis.json"
+        analysis = json.loads(path.read_bytes())
+        analysis["tasks"]["sums"]["pooled"][0]["wins"] += 1
+        path.write_text(json.dumps(analysis))
+        done = played("trinity.replay", str(copy), cwd=tmp_path)
+        assert done.returncode == 1
+        assert "analysis.json: /tasks/sums/pooled/0/wins differs" in done.stderr
 
     def test_unfinished(self, copy: Path, tmp_path: Path) -> None:
         """An unfinished run is not replayed; the line says how to go on with it."""

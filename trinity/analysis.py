@@ -12,6 +12,7 @@ from trinity.types import Task
 MODELS_UP_TO = 50_000
 """Test episodes of a task up to which its mixed models, minutes of work beyond, are fitted at the end of a run."""
 
+NO_MODELS = "No mixed models"
 ROUNDING, OPTIMUM = 1e-9, 1e-3
 """Largest difference, relative or absolute, of two analyses of the same records; that of optimised models."""
 
@@ -37,36 +38,43 @@ async def analysed(
         LedgerError: a row of a ledger is damaged.
     """
     from evals.report.analysis import build_analysis
-    from evals.report.rows import REFERENCE
+    from evals.stats.methods import REFERENCE
     from evals.stats.study import COLUMNS, studies
     from trinity.runs.records import columns_of
     from trinity.verdicts import verdicts
 
-    agents = {str(agent["name"]) for agent in manifest["agents"]}
+    agents = {str(agent["name"]): str(agent["model"]) for agent in manifest["agents"]}
     found = studies(columns_of(records.records(split="test"), COLUMNS), agents)
     judged = [row async for row in verdicts(calls, tasks, manifest["seeds"]["seed"])]
-    models = most is None or all(study.score.size <= most for study in found)
-    analysis = build_analysis(found, reference=REFERENCE, verifier=judged, models=models)
-    for task in analysis["tasks"].values() if not models else ():
-        task["not_identified"].append(f"No mixed models of more than {most:,} episodes before somebody asks for them.")
+    large = {study.task for study in found if most is not None and study.score.size > most}
+    analysis = build_analysis(found, reference=REFERENCE, verifier=judged, models=lambda study: study.task not in large)
+    for task in large:
+        note = f"{NO_MODELS} of more than {most:,} episodes before somebody asks for them."
+        analysis["tasks"][task]["not_identified"].append(note)
     return analysis
 
 
 def analysis_differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     """The places where two analyses of the same records differ by more than another processor's rounding.
 
-    Mixed models, which stop within a tolerance, may differ a little more; where only one side has them, as without
-    gpboost, they are not compared.
+    Mixed models, which stop within a tolerance, may differ a little more. Where one side has none and says why, as
+    without gpboost, neither they nor what they leave untold are compared.
     """
     yield from _unequal(was, now, "", ROUNDING)
 
 
+def _without_models(task: Mapping[str, Any]) -> bool:
+    """Whether a task's analysis has no models and says so."""
+    told = task.get("not_identified") or ()
+    return task.get("models") is None and any(str(line).startswith(NO_MODELS) for line in told)
+
+
 def _unequal(was: Any, now: Any, place: str, tolerance: float) -> Iterator[str]:
-    if isinstance(was, dict) and isinstance(now, dict) and was.keys() == now.keys():
-        for key in was:
-            models = key == "models"
-            if not (models and None in (was[key], now[key])) and key != "not_identified":
-                yield from _unequal(was[key], now[key], f"{place}/{key}", OPTIMUM if models else tolerance)
+    if isinstance(was, dict) and isinstance(now, dict):
+        yield from (f"{place}/{key}" for key in was.keys() ^ now.keys())
+        without = _without_models(was) != _without_models(now)
+        for key in was.keys() & now.keys() - ({"models", "not_identified"} if without else set()):
+            yield from _unequal(was[key], now[key], f"{place}/{key}", OPTIMUM if key == "models" else tolerance)
     elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
         for number, (before, after) in enumerate(zip(was, now, strict=True)):
             yield from _unequal(before, after, f"{place}/{number}", tolerance)

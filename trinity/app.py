@@ -42,6 +42,14 @@ def hydra_command(task: Task, usage: str, name: str = "config") -> int:
         return _play_once(task, line, name)
 
 
+def _goes_on(run: Path) -> bool:
+    """Whether a run has begun in a folder and is not finished."""
+    from trinity.runs.manifest import read_manifest
+
+    path = run / "manifest.json"
+    return path.exists() and not read_manifest(path).get("finished")
+
+
 def _play_once(task: Task, line: Line, name: str) -> int:
     codes: list[int] = []
 
@@ -53,7 +61,7 @@ def _play_once(task: Task, line: Line, name: str) -> int:
             codes.append(attempt(_not_on_sweeps(task), cfg).code)
         except KeyboardInterrupt as stop:
             begun = Path(cfg.resume) if cfg.resume else folder
-            if not (begun / "manifest.json").exists():
+            if not _goes_on(begun):
                 raise
             raise KeyboardInterrupt(f"stopped; go on with: python -m trinity.run resume={begun}") from stop
         finally:

@@ -41,6 +41,7 @@ def command() -> int:
     from evals.comparison.compare import compare
     from evals.comparison.table import comparison_tables
     from trinity.progress import console
+    from trinity.runs.files import write_atomic
 
     request = Request(
         methods=tuple(given.method),
@@ -50,14 +51,19 @@ def command() -> int:
         allow_differences=given.allow_differences,
         overall=given.overall,
     )
+    terminal = console(PLAIN_WIDTH)
     try:
         found = compare(given.runs, request)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        tables = comparison_tables(found, terminal.width)
+        files = _files(found, given.json, given.html, given.out)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
         what = f"{type(error).__name__}: {error}"
         raise LedgerError(f"a file of these runs is damaged or of another version ({what})") from error
-    _write(found, given.json, given.html, given.out)
-    terminal = console(PLAIN_WIDTH)
-    for part in comparison_tables(found, terminal.width):
+    if given.out is not None:
+        given.out.mkdir(parents=True, exist_ok=True)
+    for path, content in files.items():
+        write_atomic(path, content)
+    for part in tables:
         terminal.print(part)
     return 0
 
@@ -109,24 +115,23 @@ def _parser() -> LineParser:
     return parser
 
 
-def _write(found: dict[str, Any], json: Path | None, html: Path | None, out: Path | None) -> None:
-    """Write what was asked for, each file whole or not at all.
+def _files(found: dict[str, Any], json: Path | None, html: Path | None, out: Path | None) -> dict[Path, bytes]:
+    """What was asked for, made before anything is written.
 
     Raises:
-        LedgerError: a file cannot be written.
+        ValueError: a number is infinite.
     """
     from evals.comparison.table import comparison_html, comparison_markdown
-    from trinity.runs.files import write_atomic, write_json
+    from trinity.runs.files import json_bytes
 
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        write_atomic(out / "comparison.md", comparison_markdown(found).encode())
-    for path in (json, out and out / "comparison.json"):
-        if path is not None:
-            write_json(path, found)
-    for path in (html, out and out / "comparison.html"):
-        if path is not None:
-            write_atomic(path, comparison_html(found).encode())
+    made = {json: json_bytes(found)} if json else {}
+    if html:
+        made[html] = comparison_html(found).encode()
+    if out:
+        made[out / "comparison.json"] = json_bytes(found)
+        made[out / "comparison.md"] = comparison_markdown(found).encode()
+        made[out / "comparison.html"] = comparison_html(found).encode()
+    return made
 
 
 if __name__ == "__main__":

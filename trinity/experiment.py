@@ -270,7 +270,7 @@ class _Run:
         ledger = arena.player.ledger
         try:
             return await analysed(ledger, ledger, arena.tasks, manifest)
-        except (LedgerError, MemoryError, ArithmeticError, ValueError, LookupError, TypeError) as error:
+        except Exception as error:  # noqa: BLE001 - an analysis can be made again, what was paid for cannot
             self.progress.say(
                 f"no analysis ({type(error).__name__}: {error}); once that is mended: "
                 f"python -m trinity.report {self.folder} --analyse"
@@ -286,6 +286,7 @@ class _Run:
         ledger = arena.player.ledger
         summary = summarise(arena, manifest, ledger.totals())
         publish(self.folder, arena, manifest, summary, await self._analysis(arena, manifest))
+        await asyncio.sleep(0)  # who was told to stop meanwhile stops here, and not after saying that all is done
         write_manifest(path, {**manifest, "finished": True})
         terminal = console(PLAIN_WIDTH)
         terminal.print(summary_table(summary, width=terminal.width))

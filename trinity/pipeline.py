@@ -78,7 +78,7 @@ def publish(
     from trinity.coordinator.protocol import read_verdict
 
     ledger = arena.player.ledger
-    write_records(folder / "records.parquet", ledger.records())
+    write_records(folder / "records.parquet", ledger.records(), private=bool(manifest.get("private")))
     write_json(folder / "summary.json", summary)
     if analysis is not None:
         write_json(folder / "analysis.json", analysis)
@@ -88,6 +88,8 @@ def publish(
 
 def spent(records: Iterator[Record]) -> dict[str, dict[str, int]]:
     """Per method what was played before the test: episodes, logical calls, weighted tokens, encoder tokens."""
+    from evals.report.summary import EFFORT
+
     effort: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(EFFORT, 0))
     for record in records:
         if record.split != "test":
@@ -97,9 +99,6 @@ def spent(records: Iterator[Record]) -> dict[str, dict[str, int]]:
             row["weighted_tokens"] += record.weighted_tokens
             row["encoder_tokens"] += record.encoder_tokens
     return dict(effort)
-
-
-EFFORT = ("episodes", "logical_calls", "weighted_tokens", "encoder_tokens")
 
 
 def _bill(totals: Totals, ledger: Ledger) -> dict[str, int | float | None]:

@@ -57,13 +57,14 @@ def report(run: Path, *, analyse: bool = False) -> list[Path]:
     from evals.report.data import Source, gathered
     from evals.report.reports import write_reports
     from trinity.coordinator.protocol import read_verdict
+    from trinity.resume import alone_in
     from trinity.runs.card import read_finished
     from trinity.runs.files import read_json
     from trinity.runs.ledger import Ledger
 
     manifest = read_finished(run)
     summary = read_json(run / "summary.json")
-    with Ledger.open(run / "ledger.sqlite", read_only=True) as ledger:
+    with alone_in(run), Ledger.open(run / "ledger.sqlite", read_only=True) as ledger:
         analysis = _analysis(run, ledger, manifest, again=analyse)
         return write_reports(run, gathered(Source(ledger, ledger, read_verdict), summary, manifest, analysis))
 

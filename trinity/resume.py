@@ -47,6 +47,8 @@ def _added_since(saved: Mapping[str, Any], cfg: DictConfig) -> dict[str, Any]:
 def alone_in(folder: Path) -> Iterator[None]:
     """Hold a run's folder, which one process at a time may work in; the system lets go however the process ends.
 
+    What a killed process left half written is taken away.
+
     Raises:
         LedgerError: another process holds it.
     """
@@ -54,6 +56,8 @@ def alone_in(folder: Path) -> Iterator[None]:
 
     try:
         with FileLock(folder / "lock", timeout=0):
+            for part in [*folder.glob(".tmp-*"), *folder.glob("*/.tmp-*")]:
+                part.unlink(missing_ok=True)
             yield
     except Timeout:
         raise LedgerError(f"{folder}: another process works in this run; wait for it or stop it") from None

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
-from evals.comparison.runs import RowKey, Run, named
+from evals.comparison.runs import Run
+from evals.report.tally import RowKey, named
+from evals.stats.methods import REFERENCE, TRAINED
 from trinity.errors import ConfigError
-
-TRAINED, BEST = "coordinator", "best_single"
-"""The methods that are compared unless others are named."""
 
 Place = tuple[Run, RowKey]
 """A row of a run."""
@@ -76,7 +75,7 @@ def _rows(run: Run, request: Request) -> list[RowKey]:
         return [key for key in run.keys if key in wanted]
     if not any(method == TRAINED for method, _ in run.keys):
         raise ConfigError(f"{run.folder} has no {TRAINED} row; choose rows by --method from: {_choices(run)}")
-    return [key for key in run.keys if key[0] in (TRAINED, BEST)]
+    return [key for key in run.keys if key[0] in (TRAINED, REFERENCE)]
 
 
 def _found(run: Run, name: str) -> list[RowKey]:
@@ -141,10 +140,10 @@ def _reference(runs: Sequence[Run], word: str | None) -> tuple[Run, RowKey | Non
         ConfigError: it means nothing, or several rows.
     """
     if word is None:
-        return (runs[0], None) if len(runs) > 1 else (runs[0], _only(runs[0], BEST))
+        return (runs[0], None) if len(runs) > 1 else (runs[0], _only(runs[0], REFERENCE))
     for run in runs:
         if word == run.label or Path(word).resolve() == run.folder.resolve():
-            return (run, None) if len(runs) > 1 else (run, _only(run, BEST))
+            return (run, None) if len(runs) > 1 else (run, _only(run, REFERENCE))
     label, colon, name = word.partition(":")
     for run in runs:
         if colon and label == run.label:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,13 @@ from evals.comparison.choice import Place, Request, chosen_pairs, letters
 from evals.comparison.differences import item_differences, run_differences
 from evals.comparison.effort import TOLERANCE, effort_differences, efforts
 from evals.comparison.findings import finding, notes
-from evals.comparison.pairs import LEVEL, POWER, SEED, Numbers, Pair, Side, pair_numbers
-from evals.comparison.runs import ALL, RowKey, Run, found_runs, played, read_run
-from evals.stats.contrasts import holm
+from evals.comparison.pairs import LEVEL, Numbers, Pair, Side, pair_numbers
+from evals.comparison.runs import Run, found_runs, played, read_run
+from evals.report.rows import ALL, SEED
+from evals.report.tally import RowKey
 from evals.stats.intervals import RESAMPLES
+from evals.stats.paired_tests import with_holm
+from evals.stats.power import POWER
 from trinity.errors import ConfigError
 
 FORMAT = 1
@@ -42,13 +45,23 @@ def compare(paths: Sequence[Path], request: Request) -> dict[str, Any]:
     places, lonely = chosen_pairs(runs, request)
     sides = _sides(runs, places)
     pairs = [(sides[a.label, key], sides[b.label, other]) for (a, key), (b, other) in places]
-    tasks = _common_tasks(pairs)
-    _check_graders(pairs, tasks, allowed=request.allow_differences)
+    _check_graders(pairs, _common_tasks(pairs), allowed=request.allow_differences)
     unequal = effort_differences(pairs)
     if request.require_equal_effort and unequal:
         raise ConfigError(f"{unequal[0]['sentence']} Leave require_equal_effort out to compare them all the same")
+    told = _told(runs, sides, pairs, overall=request.overall)
+    told["differences"] += unequal
+    told["notes"] = [*found.notes, *lonely, *told["notes"]]
+    return told
+
+
+def _told(
+    runs: Sequence[Run], sides: Mapping[tuple[str, RowKey], Side], pairs: Sequence[Pair], *, overall: bool
+) -> dict[str, Any]:
+    """What is said of pairs of rows that may be compared."""
+    tasks = _common_tasks(pairs)
     used = [run for run in runs if any(run.label == label for label, _ in sides)]
-    shown = [ALL] if request.overall or len(tasks) == 1 else [ALL, *tasks]
+    shown = [ALL] if overall or len(tasks) == 1 else [ALL, *tasks]
     comparisons = _comparisons(pairs, shown)
     return {
         "format": FORMAT,
@@ -64,8 +77,8 @@ def compare(paths: Sequence[Path], request: Request) -> dict[str, Any]:
         "rows": [row for side in sides.values() for row in _rows(side, shown)],
         "effort": efforts(sides.values()),
         "effort_tolerance": TOLERANCE,
-        "differences": [*item_differences(pairs, tasks), *run_differences(used, tasks), *unequal],
-        "notes": [*found.notes, *lonely, *notes(comparisons, sides.values())],
+        "differences": [*item_differences(pairs, tasks), *run_differences(used, tasks)],
+        "notes": notes(comparisons, sides.values()),
     }
 
 
@@ -112,7 +125,7 @@ def _check_graders(pairs: Sequence[Pair], tasks: Sequence[str], *, allowed: bool
     for side, reference in () if allowed else pairs:
         for task in tasks:
             ours, theirs = (one.run.manifest["graders"].get(task) for one in (side, reference))
-            if ours != theirs:
+            if None not in (ours, theirs) and ours != theirs:
                 raise ConfigError(
                     f"{task} was graded by {theirs} in {reference.run.folder} and by {ours} in {side.run.folder}; "
                     "grade one of them again, or give allow_differences=true to compare them all the same"
@@ -126,8 +139,7 @@ def _comparisons(pairs: Sequence[Pair], tasks: Sequence[str]) -> list[Numbers]:
         for side, reference in pairs
         for task in tasks
     ]
-    adjusted = holm([row["p"] for row in rows])
-    return [{**row, "p_holm": p} for row, p in zip(rows, adjusted, strict=True)]
+    return with_holm(rows)
 
 
 def _names(side: Side) -> Numbers:

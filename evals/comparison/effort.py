@@ -7,18 +7,14 @@ from collections.abc import Collection, Sequence
 from evals.comparison.differences import Difference
 from evals.comparison.pairs import Numbers, Pair, Side
 from evals.comparison.runs import Run
+from evals.report.summary import EFFORT
+from evals.stats.methods import SINGLE, known
 from trinity.errors import LedgerError
 
 TOLERANCE = 0.05
 """Efforts are equal where they differ by at most this share of the larger one."""
-EFFORT = ("episodes", "logical_calls", "weighted_tokens", "encoder_tokens")
 COMPARED = ("episodes", "weighted_tokens")
 """What must be equal in equal efforts."""
-
-_UNPREPARED = frozenset({"single", "oracle"})
-"""Methods for which nothing was played before the test."""
-_CHOSEN = frozenset({"best_single", "lookup", "vote"})
-"""Methods whose agents were chosen by the validation episodes of the single agents."""
 
 
 def effort_of(run: Run, method: str) -> dict[str, int]:
@@ -40,10 +36,11 @@ def effort_names(run: Run, method: str) -> list[str]:
     Its own, those whose names begin with it (`vote_sample`), and for methods that take the agents that were best on
     validation the validation of all agents.
     """
-    if method in _UNPREPARED:
+    about = known(method)
+    if not about.prepared:
         return []
     others = {other for other, _ in run.keys} - {method}
-    chosen = {"single"} if method in _CHOSEN else set()
+    chosen = {SINGLE} if about.chosen else set()
     return [
         name
         for name in run.summary["effort"]

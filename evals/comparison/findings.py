@@ -6,45 +6,25 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from evals.comparison.pairs import Numbers, Side
-from evals.comparison.runs import ALL, named
-from evals.report.text import percent
-
-SMALL = 100
-"""Below this many items a comparison shows the path, not a finding."""
-ALPHA = 0.05
-"""Adjusted p below which a difference is called one."""
-SMALLEST_P = 0.001
-"""Smaller values of p are not told apart in texts."""
-
-
-def p_value(p: float | None) -> str:
-    """Three decimals; n/a where nothing was tested."""
-    if p is None:
-        return "n/a"
-    return f"<{SMALLEST_P}" if p < SMALLEST_P else f"{p:.3f}"
+from evals.report.rows import ALL
+from evals.report.summary import SMALL_RUN, label
+from evals.report.table import verdict
 
 
 def finding(row: Mapping[str, Any]) -> str:
     """What a comparison over all tasks shows, in a sentence."""
-    names = " against ".join(
-        f"{one['run']} {named((one['method'], one['variant']))}" for one in (row, row["reference"])
-    )
-    points = f"{percent(row['difference'], signed=True)} points on {row['n_paired']} items"
-    p = f"p {p_value(row['p_holm'])} adjusted"
-    if row["p_holm"] < ALPHA:
-        return f"{names}: {'better' if row['difference'] > 0 else 'worse'}, {points}, {p}."
-    apart = row["ci_low"] > 0 or row["ci_high"] < 0
-    caution = "; the interval leaves 0 out, but the test does not confirm it" if apart else ""
-    return f"{names}: no difference is shown, {points}, {p}{caution}."
+    names = " against ".join(f"{one['run']} {label(one)}" for one in (row, row["reference"]))
+    said = verdict(row["difference"], (row["ci_low"], row["ci_high"]), row["p_holm"], row["n_paired"])
+    return f"{names}: {said}"
 
 
 def notes(comparisons: Sequence[Numbers], sides: Collection[Side]) -> list[str]:
     """What a reader has to know beside the numbers, each sentence once."""
     whole = [row for row in comparisons if row["task"] == ALL]
     fewest = min(row["n_paired"] for row in whole)
-    found = [f"A comparison on {fewest} items shows the path, not a finding."] if fewest < SMALL else []
+    found = [f"A comparison on {fewest} items shows the path, not a finding."] if fewest < SMALL_RUN else []
     found += [
-        f"{row['run']} {named((row['method'], row['variant']))}: {row['n_common'] - row['n_paired']} of "
+        f"{row['run']} {label(row)}: {row['n_common'] - row['n_paired']} of "
         f"{row['n_common']} common items were not graded for both and are left out."
         for row in whole
         if row["n_paired"] < row["n_common"]

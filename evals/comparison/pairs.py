@@ -10,29 +10,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.comparison.runs import ALL, AXES, ItemKey, Played, RowKey, Run, named
-from evals.stats.bootstrap import bootstrap_ratios, paired_difference
-from evals.stats.contrasts import EXACT, sign_flip_p
-from evals.stats.intervals import RESAMPLES, percentile_ends
-from evals.stats.power import minimum_detectable_difference
+from evals.comparison.runs import AXES, Played, Run
+from evals.report.rows import ALL, SEED
+from evals.report.tally import ItemKey, RowKey, named
+from evals.stats.bootstrap import bootstrap_ratios
+from evals.stats.contrasts import contrasts
+from evals.stats.intervals import percentile_ends
+from evals.stats.power import detectable
 
-SEED = 0
-"""Of every resampling: the same records give the same numbers, those of a run's own table included."""
 LEVEL = 0.95
-POWER = 0.8
-
-_DIGITS = 12
-"""Decimals to which scores are compared: equal scores may have been added in another order."""
 _FEWEST = 2
 """Items of which a spread can be seen."""
 
 Numbers = dict[str, Any]
 
 _RATIO = ("mean", "mean_reference", "ratio", "ci_low", "ci_high")
+_CONTRAST = ("difference", "ci_low", "ci_high", "wins", "ties", "losses", "test", "p")
 _NOTHING: Numbers = {
-    **dict.fromkeys(("accuracy", "accuracy_reference", "difference", "ci_low", "ci_high")),
+    **dict.fromkeys(("accuracy", "accuracy_reference", *_CONTRAST, "detectable")),
     **dict.fromkeys(("wins", "ties", "losses"), 0),
-    **dict.fromkeys(("test", "p", "detectable")),
     "ratios": {axis: dict.fromkeys(_RATIO) for axis in AXES},
 }
 """What is known without a paired item."""
@@ -57,10 +53,10 @@ Pair = tuple[Side, Side]
 
 
 class _Row(NamedTuple):
-    """A side on the n items that were graded for both: replicates and mean score (n,), costs (n, n_axes)."""
+    """A side on the n items that were graded for both: mean score and difficulty (n,), costs (n, n_axes)."""
 
-    graded: NDArray[np.int64]
     score: NDArray[np.float64]
+    difficulty: NDArray[np.float64]
     costs: NDArray[np.float64]
 
 
@@ -79,7 +75,7 @@ def pair_numbers(side: Side, reference: Side, task: str = ALL) -> Numbers:
     if not paired:
         return counts | _NOTHING
     a, b = (_row(one.played, [place[item] for item in paired]) for one, place in ((side, ours), (reference, theirs)))
-    return counts | _numbers(a, b)
+    return counts | _numbers(a, b, [task for task, _ in paired])
 
 
 def _of_task(row: Played, task: str) -> dict[ItemKey, int]:
@@ -90,50 +86,24 @@ def _of_task(row: Played, task: str) -> dict[ItemKey, int]:
 def _row(row: Played, places: Sequence[int]) -> _Row:
     """What a row did on these items."""
     costs = np.stack([row.costs[axis][places] for axis in AXES], axis=1)
-    return _Row(row.graded[places], row.score[places], costs)
+    return _Row(row.score[places], np.array([row.about[place][1] for place in places]), costs)
 
 
-def _numbers(a: _Row, b: _Row) -> Numbers:
-    """The numbers of a - b on at least one item."""
+def _numbers(a: _Row, b: _Row, tasks: Sequence[str]) -> Numbers:
+    """The numbers of a - b on at least one item of these tasks; a difficulty counts where both runs tell the same."""
     differences = a.score - b.score
-    differences[np.round(differences, _DIGITS) == 0] = 0.0
-    found = paired_difference(dict(enumerate(differences)), dict.fromkeys(range(differences.size), 0.0), SEED)
+    difficulty = np.where(a.difficulty == b.difficulty, a.difficulty, np.nan)
+    task = np.unique(tasks, return_inverse=True)[1].astype(np.int32)
+    (found,) = contrasts(differences[:, None], difficulty=difficulty, task=task, seed=SEED)
     if found is None:
         raise ValueError("there is no item to compare on")
     return {
         "accuracy": math.fsum(a.score) / a.score.size,
         "accuracy_reference": math.fsum(b.score) / b.score.size,
-        "difference": found.difference + 0.0,  # no minus before a zero
-        "ci_low": found.ci_low + 0.0,
-        "ci_high": found.ci_high + 0.0,
-        "wins": int((differences > 0).sum()),
-        "ties": int((differences == 0).sum()),
-        "losses": int((differences < 0).sum()),
-        **_test(a, b, differences),
-        "detectable": _detectable(differences),
+        **{name: getattr(found, name) for name in _CONTRAST},
+        "detectable": detectable(differences).difference,
         "ratios": _ratios(a.costs, b.costs),
     }
-
-
-def _test(a: _Row, b: _Row, differences: NDArray[np.float64]) -> Numbers:
-    """Two-sided p that the two rows do not differ, and how it was found: see `sign_flip_p`.
-
-    With one 0/1 score an item on both sides this is McNemar's exact test. Sign flips are exact where few items differ,
-    or all that do by the same amount.
-    """
-    steps = np.round(differences, _DIGITS)  # a third is a third, from whichever means it came
-    differing = np.abs(steps[steps != 0])
-    once = all((row.graded == 1).all() and np.isin(row.score, (0, 1)).all() for row in (a, b))
-    counted = differing.size <= EXACT or np.unique(differing).size == 1
-    name = "exact McNemar" if once else "exact sign flips" if counted else f"{RESAMPLES:,} sign flips"
-    return {"test": name, "p": sign_flip_p(steps, seed=SEED)}
-
-
-def _detectable(differences: NDArray[np.float64]) -> float | None:
-    """The smallest true difference that a comparison with these items' spread finds with 80 % power."""
-    if differences.size < _FEWEST:
-        return None
-    return minimum_detectable_difference(differences.size, sd=float(np.std(differences, ddof=1)), power=POWER)
 
 
 def _ratios(a: NDArray[np.float64], b: NDArray[np.float64]) -> dict[str, Numbers]:

@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from evals.report.rows import ALL
+from evals.report.tally import ItemKey, RowKey, named
+from evals.stats import axes as costs
 from trinity.errors import ConfigError, LedgerError
 from trinity.runs.files import read_json
 from trinity.runs.manifest import read_manifest
@@ -18,20 +21,11 @@ from trinity.runs.records import Columns, read_columns
 from trinity.runs.sweep import collected
 from trinity.types import UNGRADED
 
-ALL = "all"
-"""The name of the row over the items of all tasks."""
-
-AXES = ("weighted_tokens", "cost_usd", "gflop", "n_calls", "latency_s")
+AXES = (*(axis.column for axis in costs.AXES), "n_calls", "latency_s")
 """Columns of which a comparison gives the ratio."""
 
 EXACT = 1e-9
 """Two means of the same scores differ by rounding alone."""
-
-RowKey = tuple[str, str]
-"""Method and variant."""
-
-ItemKey = tuple[str, str]
-"""Task and item id."""
 
 _NAMES = ("run_id", "pool_kind", "method", "variant", "task", "split", "item_id", "domain", "difficulty")
 _READ = (*_NAMES, "replicate_index", "status", "score", *AXES)
@@ -232,8 +226,3 @@ def _check_summary(run: Run, key: RowKey, row: Played) -> None:
         f"{run.folder}: summary.json and records.parquet disagree on {named(key)}; "
         f"rebuild them: python -m trinity.replay {run.folder}"
     )
-
-
-def named(key: RowKey) -> str:
-    """How a row is called in a message."""
-    return " ".join(part for part in key if part)

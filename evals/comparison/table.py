@@ -6,20 +6,19 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from evals.comparison.findings import p_value
-from evals.comparison.runs import ALL, named
 from evals.report.page import Section, bullet_list, html_table, page
+from evals.report.rows import ALL
+from evals.report.summary import label
 from evals.report.table import ROOMY, markdown_grid
-from evals.report.text import clean, interval, markdown, number, percent
+from evals.report.text import clean, detectable_points, interval, markdown, number, p_value, percent
+from evals.stats.axes import AXES
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
 AXIS_TITLES: Mapping[str, str] = {
-    "weighted_tokens": "weighted\ntokens",
-    "cost_usd": "USD",
-    "gflop": "GFLOP",
+    **{axis.column: axis.label.replace(" ", "\n") for axis in AXES},
     "n_calls": "calls",
     "latency_s": "latency",
 }
@@ -162,7 +161,7 @@ def _grid(heading: str, rows: Sequence[Row], columns: Sequence[Column]) -> Grid:
 
 def _label(row: Row) -> str:
     """Run, method and variant."""
-    return f"{row['run']} {clean(named((row['method'], row['variant'])), _NAME)}"
+    return f"{row['run']} {clean(label(row), _NAME)}"
 
 
 def _first(row: Row, whole: str) -> str:
@@ -203,13 +202,8 @@ def _difference_columns(*, roomy: bool) -> list[Column]:
         Column("win/tie/\nloss", lambda row: f"{row['wins']}/{row['ties']}/{row['losses']}"),
         Column("items", lambda row: f"{row['n_paired']} of\n{row['n_items']}, {row['n_items_reference']}"),
         Column("test", lambda row: row["test"] or "n/a", roomy),
-        Column("detectable\n(80 % power)", lambda row: _detectable(row["detectable"]), roomy),
+        Column("detectable\n(80 % power)", lambda row: detectable_points(row["detectable"]), roomy),
     ]
-
-
-def _detectable(difference: float | None) -> str:
-    """In points; more than 100 cannot be."""
-    return "none" if difference is not None and difference > 1 else percent(difference)
 
 
 def _ratios(rows: Sequence[Row]) -> list[Column]:

@@ -2,45 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evals.report.summary import plain
-from evals.stats.contrasts import (
-    Gains,
-    cells,
-    gains,
-    holm,
-    interaction_rows,
-    leave_one_out_rows,
-    pooled_rows,
-)
-from evals.stats.cost import Key, Priced, cost_rows, pooled, priced, ratio_rows
+from evals.stats.axes import AXES
+from evals.stats.contrasts import Gains, gains, interaction_rows, leave_one_out_rows, pooled_rows
+from evals.stats.cost import Key, Priced, accuracy_ends, cost_table, pooled, priced, ratio_table, tabled
 from evals.stats.difficulty import gain_rows, item_accuracy, quartile_rows, spearman
 from evals.stats.frontier import areas, frontier, matched_rows
+from evals.stats.methods import BOUND, CONTROLS, known
 from evals.stats.mixed import try_difficulty_models
-from evals.stats.power import items_needed, minimum_detectable_difference
+from evals.stats.paired_tests import holm
+from evals.stats.power import detectable
 from evals.stats.sensitivity import truncation_rows
-from evals.stats.study import Study
+from evals.stats.study import Study, cells
 from evals.stats.verifier import VerifierRow, verifier_rates
 from trinity.errors import LedgerError
 
 FORMAT = 1
-AXES: Mapping[str, str] = {"usd": "cost_usd", "weighted_tokens": "weighted_tokens", "gflop": "gflop"}
-"""Name of a cost axis -> the study's column."""
-CONTROLS = ("single", "random", "best_single", "lookup", "vote")
-"""What a method has to beat at its own cost; with the reference, and with their variants."""
-ORACLE = "oracle"
-"""It picks by the outcome: a bound (the summary's headroom), not a method that could be compared or paid for."""
-SAME_ANSWERS = ("best_single", "single")
-"""The first is one agent's row of the second, under a name of its own."""
-EFFECTS = (0.01, 0.02, 0.05)
-"""Differences for which the number of items needed is told."""
-FEWEST = 2
-"""Items that have a spread."""
 
 Json = dict[str, Any]
 
@@ -50,7 +33,7 @@ def build_analysis(
     *,
     reference: str,
     verifier: Iterable[VerifierRow] = (),
-    models: bool = True,
+    models: Callable[[Study], bool] | bool = True,
     controls: Collection[str] = CONTROLS,
 ) -> Json:
     """The content of `analysis.json`: JSON's types only, unknown is None, the same for records in any order.
@@ -61,7 +44,7 @@ def build_analysis(
         studies: one a task, as `evals.stats.study.studies` makes them.
         reference: the method that differences are taken to.
         verifier: verdicts of live runs.
-        models: whether to fit the mixed models, which may take a minute a task.
+        models: whether to fit the mixed models, which may take a minute a task; or of which tasks.
         controls: methods of which mixtures are what the same cost buys otherwise; the reference is always one.
 
     Raises:
@@ -73,10 +56,11 @@ def build_analysis(
         raise LedgerError(f"kinds of pool {', '.join(kinds)} do not go into one analysis; report each run by itself")
     verdicts = list(verifier)
     among = (reference, *controls)
-    tasks = {
-        study.task: _task(study, reference, among, [row for row in verdicts if row.task == study.task], models=models)
-        for study in found
-    }
+    tasks = {}
+    for study in found:
+        fit = models if isinstance(models, bool) else models(study)
+        judged = [row for row in verdicts if row.task == study.task]
+        tasks[study.task] = _task(study, reference, among, judged, models=fit)
     _adjust([task["difficulty"]["spearman"] for task in tasks.values()])
     whole = {"format": FORMAT, "pool_kind": kinds[0] if kinds else None, "reference": reference, "tasks": tasks}
     return {key: plain(value) for key, value in whole.items()}
@@ -93,12 +77,12 @@ def _task(
     study: Study, reference: str, controls: Collection[str], verdicts: Sequence[VerifierRow], *, models: bool
 ) -> Json:
     """The analysis of one task."""
-    real = study.subset(~_rows_of(study, ORACLE))
+    real = study.subset(~_rows_of(study, [BOUND]))
     compared = real.subset(~_same_answers(real, reference))
     gain = gains(compared, reference)
     fitted, why_not = try_difficulty_models(real, reference=reference) if models else (None, None)
     difficulty = _difficulty(real, gain)
-    rows = {axis: priced(real, column) for axis, column in AXES.items()}
+    rows = {axis.name: priced(real, axis.column) for axis in AXES}
     notes = [
         *_difficulty_notes(study, difficulty),
         *_reference_notes(gain),
@@ -116,27 +100,22 @@ def _task(
         "leave_one_out": leave_one_out_rows(gain),
         "truncation": truncation_rows(compared, reference),
         "detectable": _detectable(gain),
-        "cost": {axis: _cost(real, every, reference, controls) for axis, every in rows.items() if _known(every)},
+        "cost": _costs(real, {axis: every for axis, every in rows.items() if _known(every)}, reference, controls),
         "models": fitted.to_json() if fitted else None,
         "verifier": verifier_rates(verdicts),
         "not_identified": list(dict.fromkeys(notes)),
     }
 
 
-def _rows_of(study: Study, method: str) -> NDArray[np.bool_]:
-    """Episodes of a method, shape (n,)."""
-    place = study.methods.index(method) if method in study.methods else -1
-    same: NDArray[np.bool_] = study.method == place
-    return same
+def _rows_of(study: Study, methods: Collection[str]) -> NDArray[np.bool_]:
+    """Episodes of some methods, shape (n,)."""
+    return np.isin(study.method, [place for place, name in enumerate(study.methods) if name in methods])
 
 
 def _same_answers(study: Study, reference: str) -> NDArray[np.bool_]:
     """Episodes that are the reference's own answers under another name, shape (n,): no difference to be tested."""
-    one, other = SAME_ANSWERS
-    if reference != one:
-        return np.zeros(study.method.size, dtype=np.bool_)
-    backbones = np.unique(study.backbone[_rows_of(study, one)])
-    return _rows_of(study, other) & np.isin(study.backbone, backbones)
+    backbones = np.unique(study.backbone[_rows_of(study, [reference])])
+    return _rows_of(study, known(reference).copies) & np.isin(study.backbone, backbones)
 
 
 def _difficulty(study: Study, gain: Gains) -> Json:
@@ -177,16 +156,12 @@ def _reference_notes(gain: Gains) -> list[str]:
 
 
 def _detectable(gain: Gains) -> list[Json]:
-    """The smallest difference that each comparison could find, and the items that given ones need (power .8)."""
-    rows = []
-    for method in gain.compared():
-        values = gain.pooled(gain.cells_of(method))
-        values = values[np.isfinite(values)]
-        sd = float(np.std(values, ddof=1)) if values.size >= FEWEST else 0.0
-        needed = {str(effect): items_needed(effect, sd=sd) for effect in EFFECTS}
-        least = minimum_detectable_difference(values.size, sd=sd)
-        rows.append({"method": method, "n_items": values.size, "difference": least, "items_needed": needed})
-    return rows
+    """What each comparison could find."""
+    found = [(method, detectable(gain.pooled(gain.cells_of(method)))) for method in gain.compared()]
+    return [
+        {"method": method, "n_items": one.n_items, "difference": one.difference, "items_needed": one.items_needed}
+        for method, one in found
+    ]
 
 
 def _known(every: Mapping[Key, Priced]) -> dict[Key, Priced]:
@@ -194,19 +169,37 @@ def _known(every: Mapping[Key, Priced]) -> dict[Key, Priced]:
     return {key: row for key, row in every.items() if row.mean is not None}
 
 
-def _cost(study: Study, every: Mapping[Key, Priced], reference: str, controls: Collection[str]) -> Json:
-    """The tables of one cost axis, on which a row's cost is known."""
+def _costs(study: Study, rows: Mapping[str, Mapping[Key, Priced]], reference: str, controls: Collection[str]) -> Json:
+    """The tables of each axis on which a row's cost is known."""
+    tables = []
+    accuracies = accuracy_ends({key: row for every in rows.values() for key, row in {**every, **pooled(every)}.items()})
+    for every in rows.values():
+        tables += [
+            cost_table(every, accuracies),
+            cost_table(pooled(every), accuracies),
+            ratio_table(study, every, reference),
+        ]
+    found = iter(tabled(tables))
+    return {
+        axis: _cost(study, every, dict(zip(("rows", "pooled", "ratios"), found, strict=False)), controls)
+        for axis, every in rows.items()
+    }
+
+
+def _cost(
+    study: Study, every: Mapping[Key, Priced], tables: Mapping[str, list[Json]], controls: Collection[str]
+) -> Json:
+    """What one axis says."""
     known = _known(every)
     points = {key: (row.mean or 0.0, row.accuracy) for key, row in known.items()}
     best = frontier(points)
     those = [key for key in known if _is_control(key[0], controls)]
-    named = zip(every, cost_rows(every), strict=True)
+    named = zip(every, tables["rows"], strict=True)
     return {
+        **tables,
         "rows": [{**row, "on_frontier": key in best if key in known else None} for key, row in named],
-        "pooled": cost_rows(pooled(every)),
-        "ratios": ratio_rows(study, every, reference),
         **areas(points, those),
-        "matched": matched_rows(known, those, strata=study.quartile),
+        "matched": matched_rows(known, those, difficulty=study.difficulty),
     }
 
 

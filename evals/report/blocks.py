@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from evals.report.canvas import Picture
-from evals.report.text import number
+from evals.report.text import interval, number, p_value, percent
 
 
 class Text(NamedTuple):
@@ -76,9 +76,22 @@ def number_of(key: str) -> Callable[[Entry], str]:
 
 def p_of(key: str) -> Callable[[Entry], str]:
     """A cell with a p-value."""
+    return lambda entry: p_value(entry.get(key))
 
-    def cell(entry: Entry) -> str:
-        value = entry.get(key)
-        return "n/a" if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"  # noqa: PLR2004 - by custom
 
-    return cell
+def share_of(key: str, *, signed: bool = False) -> Callable[[Entry], str]:
+    """A cell with a share in percent, or (signed) a difference in points."""
+    return lambda entry: percent(entry.get(key), signed=signed)
+
+
+def interval_of(key: str, ends: str = "ci", *, signed: bool = False) -> Callable[[Entry], str]:
+    """A cell with a share, or (signed) a difference, and its interval from `{ends}_low` to `{ends}_high`."""
+    return lambda entry: interval(entry.get(key), entry.get(f"{ends}_low"), entry.get(f"{ends}_high"), signed=signed)
+
+
+TASK: Column = ("task", text_of("task"))
+METHOD: Column = ("method", text_of("method"))
+BACKBONE: Column = ("backbone", text_of("backbone"))
+ITEMS: Column = ("items", text_of("n_items"))
+POINTS: Column = ("difference\n(95 % CI)", interval_of("difference", signed=True))
+P_VALUES: Sequence[Column] = (("p", p_of("p")), ("p, Holm", p_of("p_holm")))

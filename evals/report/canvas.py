@@ -105,7 +105,7 @@ def room(labels: Iterable[str]) -> float:
     return 0.15 + SMALL / 72 * 0.62 * max((len(line) for label in labels for line in label.split("\n")), default=0)
 
 
-def shown(value: Any, limit: int = 40) -> str:
+def picture_text(value: Any, limit: int = 40) -> str:
     """Text for a picture: formulas switched off, characters that the font lacks replaced."""
     return "".join(char if ord(char) in _glyphs() else "\ufffd" for char in clean(value, limit)).replace("$", r"\$")
 
@@ -118,7 +118,7 @@ def _glyphs() -> frozenset[int]:
     return frozenset(get_font(findfont("DejaVu Sans")).get_charmap())
 
 
-def pool(kind: Any) -> str:
+def pool_caption(kind: Any) -> str:
     """How a caption begins: the kind of pool, which is never left out."""
     return f"{str(kind).capitalize()} pool"
 

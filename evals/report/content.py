@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 from evals.report.blocks import Block, Bullets, Command, Grid, Part, Text
-from evals.report.canvas import Picture, pool
+from evals.report.canvas import Picture, pool_caption
 from evals.report.content_analysis import analysis_parts
 from evals.report.data import ReportData
 from evals.report.plots_use import GRADES
@@ -31,10 +31,10 @@ def parts(data: ReportData, pictures: Pictures) -> list[Part]:
         *_pictured("Who was asked", pictures, "use"),
         *_training(pictures),
         *_effort(summary),
-        Part("How the controls were chosen", [_choices(summary["choices"])]),
+        Part("How the controls were chosen", _choices(summary)),
         _failures(summary, pictures),
         *_pictured("Call latency", pictures, "latency"),
-        *_models(manifest),
+        *_models(summary, manifest),
         Part("Replay", _replay(manifest)),
     ]
     return [part for part in found if part.blocks]
@@ -111,7 +111,7 @@ def _headroom(summary: Mapping[str, Any]) -> Part:
         for name, entry in [(ALL, found), *found["tasks"].items()]
     ]
     text = (
-        f"{pool(summary['pool_kind'])}. The oracle picks the right agent for every item after the "
+        f"{pool_caption(summary['pool_kind'])}. The oracle picks the right agent for every item after the "
         "fact. The best single agent was chosen on validation items; the best agent on test is shown to describe the "
         "pool, nothing is chosen by it."
     )
@@ -137,19 +137,22 @@ def _effort(summary: Mapping[str, Any]) -> list[Part]:
         for name, entry in effort.items()
     ]
     titles = ["method", *(key.replace("_", " ") for key in kinds or ["spent"])]
-    kind = Text(f"{pool(summary['pool_kind'])}. Episodes on training and validation items.")
+    kind = Text(f"{pool_caption(summary['pool_kind'])}. Episodes on training and validation items.")
     return [Part("Effort before the test", [Grid(titles, rows), kind])]
 
 
-def _choices(choices: Mapping[str, Any]) -> Grid | Text:
+def _choices(summary: Mapping[str, Any]) -> list[Block]:
     """What each control was chosen on, a line per fact."""
     rows = [
         [name, " · ".join(path), value]
-        for name, entry in choices.items()
+        for name, entry in summary["choices"].items()
         if name != "notes"
         for path, value in _facts(entry)
     ]
-    return Grid(["method", "what", "value"], rows, 3) if rows else Text("None.")
+    if not rows:
+        return [Text("None.")]
+    kind = Text(f"{pool_caption(summary['pool_kind'])}. Chosen before the test, on training and validation items.")
+    return [Grid(["method", "what", "value"], rows, 3), kind]
 
 
 def _facts(entry: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -182,7 +185,7 @@ def _failures(summary: Mapping[str, Any], pictures: Pictures) -> Part:
         for row in rows_of(summary)
     ]
     text = (
-        f"{pool(summary['pool_kind'])}, episodes by status. error and over_budget were never graded "
+        f"{pool_caption(summary['pool_kind'])}, episodes by status. error and over_budget were never graded "
         "and are left out of accuracy; the others score 0. Capped episodes ended at their own cap and were graded on "
         "their latest answer."
     )
@@ -195,7 +198,7 @@ def _counts(row: Row, statuses: Sequence[str]) -> list[int]:
     return [row["statuses"].get(name, 0) for name in statuses]
 
 
-def _models(manifest: Mapping[str, Any]) -> list[Part]:
+def _models(summary: Mapping[str, Any], manifest: Mapping[str, Any]) -> list[Part]:
     """Agents and weights with their licences, as far as the manifest names them."""
     agents = [
         [str(agent.get("name")), str(agent.get("model") or "unknown"), number(agent.get("active_params"))]
@@ -205,7 +208,8 @@ def _models(manifest: Mapping[str, Any]) -> list[Part]:
         [str(entry.get(key) or "unknown") for key in ("name", "licence", "source", "sha256")]
         for entry in manifest.get("weights") or ()
     ]
-    blocks: list[Block] = [Grid(["agent", "model", "active parameters"], agents, 2)] if agents else []
+    kind = Text(f"{pool_caption(summary['pool_kind'])} {clean(summary['pool'])}.")
+    blocks: list[Block] = [Grid(["agent", "model", "active parameters"], agents, 2), kind] if agents else []
     blocks += [Grid(["weights", "licence", "source", "SHA-256"], weights, 4)] if weights else []
     return [Part("Models", blocks)]
 

@@ -5,13 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from evals.report.blocks import Block, Bullets, Column, Entry, Grid, Part, Text, grid, number_of, p_of, text_of
-from evals.report.canvas import Picture, pool
+from evals.report.blocks import (
+    BACKBONE,
+    ITEMS,
+    METHOD,
+    P_VALUES,
+    POINTS,
+    TASK,
+    Block,
+    Bullets,
+    Column,
+    Entry,
+    Grid,
+    Part,
+    Text,
+    grid,
+    interval_of,
+    number_of,
+    p_of,
+    share_of,
+    text_of,
+)
+from evals.report.canvas import Picture, pool_caption
+from evals.report.content_costs import Tasks, cost_parts
 from evals.report.plots_difficulty import QUARTILES, interacts, spoken
-from evals.report.text import interval, number, percent
-
-AXES = {"usd": "USD", "weighted_tokens": "weighted tokens", "gflop": "GFLOP"}
-Tasks = Mapping[str, Mapping[str, Any]]
+from evals.report.text import detectable_points, number
 
 
 def analysis_parts(analysis: Mapping[str, Any], pictures: Mapping[str, Picture]) -> list[Part]:
@@ -19,16 +37,16 @@ def analysis_parts(analysis: Mapping[str, Any], pictures: Mapping[str, Picture])
     tasks: Tasks = analysis.get("tasks") or {}
     reference = spoken(analysis)
     found = [
-        Part(f"Against {reference}", _against(tasks)),
+        Part(f"Against {reference}", _against(tasks, reference)),
         Part("Difficulty", _difficulty(tasks, reference, pictures)),
-        Part("Mixed models of difficulty", _models(tasks)),
+        Part("Mixed models of difficulty", _models(tasks, analysis.get("reference"))),
         Part("Method and backbone", _interaction(tasks, reference, pictures)),
-        Part("Cost per correct answer", _costs(tasks)),
-        Part("Sensitivity", _sensitivity(tasks)),
+        *cost_parts(tasks, reference),
+        Part("Truncated answers", _sensitivity(tasks, reference)),
         Part("Verifiers", _verifiers(tasks)),
         Part("What this analysis cannot tell", _unidentified(tasks)),
     ]
-    kind = Text(f"{pool(analysis.get('pool_kind'))}, test items.")
+    kind = Text(f"{pool_caption(analysis.get('pool_kind'))}, test items.")
     return [part._replace(blocks=[kind, *part.blocks]) for part in found if part.blocks]
 
 
@@ -37,26 +55,10 @@ def _entries(tasks: Tasks, key: str) -> list[Entry]:
     return [{"task": name, **entry} for name, task in tasks.items() for entry in task.get(key) or ()]
 
 
-def _points(key: str = "difference") -> Callable[[Entry], str]:
-    """A cell with a difference in points and its interval."""
-    return lambda entry: interval(entry.get(key), entry.get("ci_low"), entry.get("ci_high"), signed=True)
-
-
-def _share(key: str) -> Callable[[Entry], str]:
-    """A cell with a share in percent."""
-    return lambda entry: percent(entry.get(key))
-
-
-TASK: Column = ("task", text_of("task"))
-METHOD: Column = ("method", text_of("method"))
-BACKBONE: Column = ("backbone", text_of("backbone"))
-ITEMS: Column = ("items", text_of("n_items"))
-POINTS: Column = ("difference\n(95 % CI)", _points())
-P_VALUES: Sequence[Column] = (("p", p_of("p")), ("p, Holm", p_of("p_holm")))
 CHANGED: Sequence[Column] = (("repaired", text_of("wins")), ("broken", text_of("losses")))
 
 
-def _against(tasks: Tasks) -> list[Block]:
+def _against(tasks: Tasks, reference: str) -> list[Block]:
     """Differences over all models, and what they would take to be seen."""
     pooled, detectable = _entries(tasks, "pooled"), _entries(tasks, "detectable")
     blocks: list[Block] = []
@@ -64,23 +66,27 @@ def _against(tasks: Tasks) -> list[Block]:
         blocks += [
             grid(pooled, (TASK, METHOD, ITEMS, POINTS, *P_VALUES, *CHANGED, ("tied", text_of("ties"))), 2),
             Text(
-                "Paired by item, over all backbones. Repaired: items where the method scores higher; broken: lower. "
-                "Holm's p allows for all comparisons of a task."
+                "Paired by item, over all backbones. Repaired: answers (one an item and backbone, replicates averaged) "
+                f"that score higher than those of {reference}; broken: lower. Holm's p allows for all methods of one "
+                "task."
             ),
         ]
     if detectable:
         needed: list[Column] = [
             (f"items for\n{100 * float(size):g} points", _needed(size)) for size in _sizes(detectable)
         ]
-        seen: Column = ("smallest difference\nthat would be seen", _seen)
-        blocks.append(grid(detectable, (TASK, METHOD, ITEMS, seen, *needed), 2))
+        seen: Column = (
+            "smallest difference\nthat would be seen",
+            lambda entry: detectable_points(entry.get("difference")),
+        )
+        blocks += [
+            grid(detectable, (TASK, METHOD, ITEMS, seen, *needed), 2),
+            Text(
+                "A true difference of the size shown would be found by four in five runs of so many items (paired "
+                "t-test, two-sided 5 %); smaller ones need the items shown beside it."
+            ),
+        ]
     return blocks
-
-
-def _seen(entry: Entry) -> str:
-    """A difference in points; none where not even the largest one there can be would be seen."""
-    value = entry.get("difference")
-    return "none" if value is not None and value > 1 else percent(value)
 
 
 def _sizes(entries: Sequence[Entry]) -> list[str]:
@@ -101,6 +107,7 @@ def _difficulty(tasks: Tasks, reference: str, pictures: Mapping[str, Picture]) -
     rank: Column = ("Spearman's ρ of difficulty\nand accuracy (95 % CI)", _spearman)
     columns = (TASK, ("difficulty", text_of("kind")), ("items with one", text_of("n_known")), rank)
     blocks: list[Block] = [grid(found, (*columns, ("p, Holm", lambda entry: p_of("p_holm")(entry["spearman"] or {}))))]
+    blocks.append(Text("Negative: harder items are answered less often. Holm's p allows for all tasks."))
     blocks += [pictures["difficulty"]] if "difficulty" in pictures else []
     gains = [{"task": name, **entry} for name, each in known.items() for entry in each.get("gains") or ()]
     if gains:
@@ -125,7 +132,7 @@ def _by_quarter(gains: Sequence[Entry]) -> list[Entry]:
 
 
 def _quarter(place: int) -> Callable[[Any], str]:
-    return lambda row: _points()(row.get(place) or {})
+    return lambda row: POINTS[1](row.get(place) or {})
 
 
 def _spearman(entry: Entry) -> str:
@@ -149,8 +156,9 @@ def _interaction(tasks: Tasks, reference: str, pictures: Mapping[str, Picture]) 
     if not interacts(cells):
         return []
     blocks: list[Block] = [pictures["interaction"]] if "interaction" in pictures else []
-    accuracy: Column = ("accuracy %", _share("accuracy"))
+    accuracy: Column = ("accuracy %", share_of("accuracy"))
     blocks.append(grid(cells, (TASK, METHOD, BACKBONE, ITEMS, accuracy, POINTS, *P_VALUES, *CHANGED), 3))
+    blocks.append(Text("Repaired and broken count items. Holm's p allows for all methods and backbones of one task."))
     if left_out:
         blocks += [
             Text(f"The difference to {reference} when one backbone is left out:"),
@@ -159,37 +167,58 @@ def _interaction(tasks: Tasks, reference: str, pictures: Mapping[str, Picture]) 
     return blocks
 
 
-def _models(tasks: Tasks) -> list[Block]:
+def _models(tasks: Tasks, reference: object) -> list[Block]:
     """Odds ratios, tests and fits of the mixed-effects models."""
-    found = {name: task["models"] for name, task in tasks.items() if (task.get("models") or {}).get("fits")}
-    if not found:
-        return []
+    models = {name: task["models"] for name, task in tasks.items() if task.get("models")}
     ratios = [
-        {"task": name, "model": model, **row}
-        for name, models in found.items()
+        {"task": name, "model": model, "reference": found.get("reference"), **row}
+        for name, found in models.items()
         for model, key in (("M1", "odds_ratios"), ("M2", "slope_ratios"), ("M3", "odds_ratios_by_backbone"))
-        for row in models.get(key) or ()
+        for row in found.get(key) or ()
     ]
-    tests = [{"task": name, **row} for name, models in found.items() for row in models.get("tests") or ()]
-    fits = [{"task": name, **row} for name, models in found.items() for row in models["fits"]]
-    fitted: Sequence[Column] = (
+    tests, fits = (
+        [{"task": name, **row} for name, found in models.items() for row in found.get(key) or ()]
+        for key in ("tests", "fits")
+    )
+    if not (ratios or tests or fits):
+        return []
+    told = [f"Mixed-effects logistic models of a right answer, items random. {_told(bool(ratios))}"]
+    told += _stand_ins(models, reference) if ratios else []
+    tables = [draw(rows) for draw, rows in ((_odds, ratios), (_tests, tests), (_fits, fits)) if rows]
+    return [Text(" ".join(told)), *tables]
+
+
+def _told(ratios: bool) -> str:  # noqa: FBT001 - whether there are odds ratios
+    """How to read the odds ratios."""
+    if not ratios:
+        return "No odds ratio can be estimated from these answers; the models can still be compared."
+    return (
+        "M1: odds ratio of a method to the one that it stands against; M2: by how much one standard deviation of "
+        "difficulty multiplies it; M3: within each backbone. Holm's p allows for all ratios of a model and task."
+    )
+
+
+def _stand_ins(models: Mapping[str, Any], reference: object) -> list[str]:
+    """A sentence for each method that stands in the place of the analysis's reference, with its tasks."""
+    found: dict[str, list[str]] = {}
+    for name, entry in models.items():
+        if entry.get("reference") not in (None, reference):
+            found.setdefault(str(entry["reference"]), []).append(name)
+    return [
+        f"In {', '.join(names)} {method} stands in the place of {reference}, which is not among the models' methods."
+        for method, names in found.items()
+    ]
+
+
+def _fits(fits: Sequence[Entry]) -> Grid:
+    """Which models were fitted, and how well."""
+    columns: Sequence[Column] = (
         *((TASK, ("model", text_of("model")), ("formula", text_of("formula")), ("rows", text_of("n_rows")))),
-        *(
-            (
-                ("log-likelihood", lambda fit: f"{fit['log_lik']:.2f}".replace("-", "−")),
-                ("AIC", lambda fit: f"{fit['aic']:.1f}"),
-            )
-        ),
+        ("log-likelihood", lambda fit: f"{fit['log_lik']:.2f}".replace("-", "−")),
+        ("AIC", lambda fit: f"{fit['aic']:.1f}"),
         ("variances", lambda fit: "\n".join(map(_variance, fit["variances"]))),
     )
-    blocks: list[Block] = [_odds(ratios)] if ratios else []
-    blocks.append(
-        Text(
-            "Mixed-effects logistic models of a right answer, items random. M1: odds ratio of a method to the "
-            "reference; M2: by how much one standard deviation of difficulty multiplies it; M3: within each backbone."
-        )
-    )
-    return [*blocks, *([_tests(tests)] if tests else []), grid(fits, fitted, 3)]
+    return grid(fits, columns, 3)
 
 
 def _variance(row: Entry) -> str:
@@ -201,7 +230,8 @@ def _odds(ratios: Sequence[Entry]) -> Grid:
     """Odds ratios of all models."""
     ratio: Column = ("odds ratio\n(95 % CI)", _ratio)
     within: Column = ("within", lambda row: str(row.get("backbone") or "all backbones"))
-    return grid(ratios, (TASK, ("model", text_of("model")), METHOD, within, ratio, *P_VALUES), 4)
+    against: Column = ("against", text_of("reference"))
+    return grid(ratios, (TASK, ("model", text_of("model")), METHOD, against, within, ratio, *P_VALUES), 5)
 
 
 def _ratio(row: Entry) -> str:
@@ -214,58 +244,46 @@ def _tests(tests: Sequence[Entry]) -> Grid:
     return grid(tests, (TASK, pair, ("χ²", number_of("chi2")), ("df", text_of("df")), ("p", p_of("p"))), 2)
 
 
-def _costs(tasks: Tasks) -> list[Block]:
-    """Cost per correct answer on each axis that is known."""
-    rows: dict[tuple[str, str, str], dict[str, Any]] = {}
-    for name, task in tasks.items():
-        for axis, entry in (task.get("cost") or {}).items():
-            for row in (entry or {}).get("rows") or ():
-                place = name, str(row["method"]), str(row["backbone"])
-                rows.setdefault(place, dict(zip(("task", "method", "backbone"), place, strict=True)))[axis] = row
-    axes = [axis for axis in AXES if any(axis in row for row in rows.values())]
-    if not axes:
+def _sensitivity(tasks: Tasks, reference: str) -> list[Block]:
+    """What truncated answers do to accuracy and to differences."""
+    rows = [row for row in _entries(tasks, "truncation") if _owes(row)]
+    if not rows:
         return []
-    columns: list[Column] = [(f"{AXES[axis]}\n(95 % CI)", _per_correct(axis)) for axis in axes]
-    best: Column = ("on the frontier of", lambda row: ", ".join(AXES[axis] for axis in axes if _is_best(row, axis)))
-    return [grid(rows.values(), (TASK, METHOD, BACKBONE, *columns, best), 3)]
-
-
-def _is_best(row: Entry, axis: str) -> bool:
-    return bool((row.get(axis) or {}).get("on_frontier"))
-
-
-def _per_correct(axis: str) -> Callable[[Entry], str]:
-    """A cell with a cost per correct answer and its interval."""
-
-    def cell(row: Entry) -> str:
-        value, low, high = ((row.get(axis) or {}).get(key) for key in ("per_correct", "ci_low", "ci_high"))
-        if value is None:
-            return "n/a"
-        return f"{number(value)}\n({_end(low)} to {_end(high)})" if low is not None else number(value)
-
-    return cell
-
-
-def _end(value: float | None) -> str:
-    """An end of an interval; a row that may have no right answer at all has no upper one."""
-    return "∞" if value is None else number(value)
-
-
-def _sensitivity(tasks: Tasks) -> list[Block]:
-    """What truncated answers do to accuracy."""
-    rows = [row for row in _entries(tasks, "truncation") if row.get("n_truncated")]
-    columns = (
-        *(TASK, METHOD, BACKBONE, ("truncated", text_of("n_truncated")), ("accuracy %", _share("accuracy"))),
-        *(("without them %", _share("accuracy_without")), ("their text graded %", _share("accuracy_raw"))),
+    kinds = (("", ""), ("without\nthem", "_without"), ("their text\ngraded", "_raw"))
+    accuracies = [(title or "accuracy %", share_of(f"accuracy{kind}")) for title, kind in kinds]
+    differences = [(title or "difference", share_of(f"difference{kind}", signed=True)) for title, kind in kinds]
+    columns = (TASK, METHOD, BACKBONE, ("truncated", text_of("n_truncated")), *accuracies, *differences)
+    reading = (
+        f"Accuracy and difference to {reference} in points, as everywhere (truncated answers are wrong), without these "
+        "episodes, and with their text graded as it stands: conclusions that hold in all three owe nothing to "
+        "truncation."
     )
-    return [grid(rows, columns, 3)] if rows else []
+    return [grid(rows, columns, 3), Text(reading)]
+
+
+def _owes(row: Entry) -> bool:
+    """Whether a row's answers, or those that it is compared to, were truncated."""
+    return bool(row.get("n_truncated")) or row.get("difference") != row.get("difference_without")
 
 
 def _verifiers(tasks: Tasks) -> list[Block]:
-    """How often verifiers accept right and wrong answers."""
+    """How often verifiers accept right and wrong answers, and what their acceptance is worth."""
     rows = _entries(tasks, "verifier")
-    shares = (("accepts right answers %", _share("true_accept")), ("accepts wrong answers %", _share("false_accept")))
-    return [grid(rows, (TASK, METHOD, ("verdicts", text_of("n")), *shares), 2)] if rows else []
+    if not rows:
+        return []
+    shares = [
+        (f"{title}\n(95 % CI)", interval_of(key, key))
+        for title, key in (
+            *(("accepts right\nanswers %", "true_accept"), ("accepts wrong\nanswers %", "false_accept")),
+            ("of the accepted,\nright %", "precision"),
+        )
+    ]
+    columns = (TASK, METHOD, ("verdicts", text_of("n")), ("on right\nanswers", text_of("n_correct")), *shares)
+    reading = (
+        "A verifier that tells nothing accepts right and wrong answers equally often. Wilson's intervals; verdicts on "
+        "one item count as independent."
+    )
+    return [grid(rows, columns, 2), Text(reading)]
 
 
 def _unidentified(tasks: Tasks) -> list[Block]:

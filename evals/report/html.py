@@ -11,7 +11,7 @@ from typing import TextIO
 from markupsafe import Markup
 
 from evals.report.blocks import Block, Bullets, Command, Grid, Part, Text
-from evals.report.canvas import pool
+from evals.report.canvas import pool_caption
 from evals.report.content import lead
 from evals.report.data import ReportData
 from evals.report.page import (
@@ -28,6 +28,7 @@ from evals.report.page import (
     html_table,
     paragraph,
 )
+from evals.report.summary import tasks_of
 from evals.report.transcripts import Chunk, Transcripts, packed
 from trinity.runs.files import replacing, write_atomic
 
@@ -141,16 +142,21 @@ _HELD = Markup('<script type="application/octet-stream" id="{name}" class="{look
 
 def _browser(data: ReportData, transcripts: Transcripts) -> Sequence[Markup]:
     """The list's frame, which the page's script fills."""
-    kind = f"{pool(data.summary['pool_kind'])}. Every test episode: whom it asked, what came back."
-    withheld = transcripts.withheld
-    notes = [paragraph(kind)]
-    if withheld:
-        told = (
-            "The texts of these tasks must not leave the run's folder, by their licence or since others recorded the "
-            "answers; ids and scores are listed"
-        )
-        notes.append(paragraph(f"{told}: {', '.join(withheld)}."))
-    return [*notes, _BROWSER]
+    kind = str(data.summary["pool_kind"])
+    told = _withheld(kind, transcripts.withheld, len(tasks_of(data.summary)))
+    return [paragraph(f"{pool_caption(kind)}. {told}"), _BROWSER]
+
+
+def _withheld(pool_kind: str, tasks: Sequence[str], n_tasks: int) -> str:
+    """Which of the run's episodes can be read here, and why the others cannot."""
+    every = "Every test episode: whom it asked, what came back."
+    if not tasks:
+        return every
+    if pool_kind == "recorded":
+        return "Every test episode with its score, without texts: others recorded these answers, they stay in the run."
+    if len(tasks) == n_tasks:
+        return "Every test episode with its score, without texts: the licences of all tasks keep them in the run."
+    return f"{every} Of {', '.join(tasks)} only ids and scores: the licence keeps the texts in the run."
 
 
 _BROWSER = Markup("""<noscript><p>The list of episodes needs JavaScript.</p></noscript>

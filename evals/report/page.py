@@ -41,13 +41,13 @@ def beginning(title: str, *, caption: str, scripts: Sequence[str] = ()) -> Marku
         f"script-src {allowed} 'strict-dynamic'; base-uri 'none'; form-action 'none'"
     )
     ours = Markup(_style(style))  # noqa: S704 - from our own file and palette
-    return _HEAD.format(title=shown(title), policy=policy, style=ours, caption=paragraph(caption))
+    return _HEAD.format(title=html_text(title), policy=policy, style=ours, caption=paragraph(caption))
 
 
 def contents(sections: Sequence[Section]) -> Markup:
     """Links to the sections of level 2."""
     links = [
-        Markup('<a href="#{}">{}</a>').format(section.name or f"s{place}", shown(section.heading))
+        Markup('<a href="#{}">{}</a>').format(section.name or f"s{place}", html_text(section.heading))
         for place, section in enumerate(sections, 1)
         if section.level == 2  # noqa: PLR2004 - the heading level of sections
     ]
@@ -60,7 +60,7 @@ def body(sections: Sequence[Section]) -> Markup:
         Markup('<h{level} id="{name}">{heading}</h{level}>\n{blocks}\n').format(
             level=section.level,
             name=section.name or f"s{place}",
-            heading=shown(section.heading),
+            heading=html_text(section.heading),
             blocks=Markup("\n").join(section.blocks),
         )
         for place, section in enumerate(sections, 1)
@@ -80,19 +80,19 @@ def asset(name: str) -> str:
     return (files("evals.report") / "assets" / name).read_text("utf-8")
 
 
-def shown(text: str) -> Markup:
+def html_text(text: str) -> Markup:
     """`text` escaped, its lines apart, without characters that are not shown or shown as something else."""
     return Markup("<br>").join(escape(printable(line)) for line in str(text).split("\n"))
 
 
 def paragraph(text: str) -> Markup:
     """One paragraph of plain text."""
-    return Markup("<p>{}</p>").format(shown(text))
+    return Markup("<p>{}</p>").format(html_text(text))
 
 
 def bullet_list(sentences: Sequence[str]) -> Markup:
     """A list of plain sentences."""
-    entries = (Markup("<li>{}</li>").format(shown(sentence)) for sentence in sentences)
+    entries = (Markup("<li>{}</li>").format(html_text(sentence)) for sentence in sentences)
     return Markup("<ul>{}</ul>").format(Markup("").join(entries))
 
 
@@ -114,7 +114,8 @@ def html_table(
         strong: places of rows that are bold.
     """
     head = Markup("").join(
-        Markup('<th scope="col"{}>{}</th>').format(_side(place, left), shown(text)) for place, text in enumerate(titles)
+        Markup('<th scope="col"{}>{}</th>').format(_side(place, left), html_text(text))
+        for place, text in enumerate(titles)
     )
     lines = (
         Markup("<tr{}>{}</tr>\n").format(Markup(' class="strong"') if place in strong else "", _cells(row, left))
@@ -127,8 +128,10 @@ def html_table(
 
 def _cells(row: Sequence[str], left: int) -> Markup:
     """The cells of a row, the first one its heading."""
-    first = Markup('<th scope="row" class="left">{}</th>').format(shown(row[0])) if row else Markup("")
-    rest = (Markup("<td{}>{}</td>").format(_side(place, left), shown(text)) for place, text in enumerate(row[1:], 1))
+    first = Markup('<th scope="row" class="left">{}</th>').format(html_text(row[0])) if row else Markup("")
+    rest = (
+        Markup("<td{}>{}</td>").format(_side(place, left), html_text(text)) for place, text in enumerate(row[1:], 1)
+    )
     return first + Markup("").join(rest)
 
 
@@ -138,14 +141,14 @@ def _side(place: int, left: int) -> Markup:
 
 def folded(title: str, block: Markup) -> Markup:
     """A block that opens on a click on its title."""
-    return Markup("<details><summary>{}</summary>{}</details>").format(shown(title), block)
+    return Markup("<details><summary>{}</summary>{}</details>").format(html_text(title), block)
 
 
 def figure(svg: str, caption: str) -> Markup:
     """A picture, drawn by `evals.report.plots`, and the text under it; on a narrow screen it scrolls in its box."""
     picture = Markup(svg)  # noqa: S704 - drawn by us, its texts are escaped by matplotlib
     frame = Markup('<figure><div class="scroll" tabindex="0">{}</div><figcaption>{}</figcaption></figure>')
-    return frame.format(picture, shown(caption))
+    return frame.format(picture, html_text(caption))
 
 
 def _style(text: str) -> str:

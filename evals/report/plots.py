@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from evals.report.canvas import HALO, SMALL, WIDTH, Picture, canvas, panel, picture, pool, shown
+from evals.report.canvas import HALO, SMALL, WIDTH, Picture, canvas, panel, picture, picture_text, pool_caption
 from evals.report.labels import Box, Point, distance, place, strays
 from evals.report.palette import light
-from evals.report.rows import REFERENCE, Row
+from evals.report.rows import Row
 from evals.report.summary import COST_AXES, label, rows_of
 from evals.report.text import number, percent
+from evals.stats.axes import AXES
+from evals.stats.frontier import frontier
+from evals.stats.methods import REFERENCE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +26,7 @@ MARKS: Mapping[str, tuple[str, str, float]] = {
 }
 """Method -> marker, colour, size; the other methods are controls."""
 CONTROL = ("D", "orange", 5)
-AXIS_TITLES = {"usd": "USD per episode", "gflop": "GFLOP per episode", "weighted_tokens": "weighted tokens per episode"}
+AXIS_TITLES = {axis.name: f"{axis.label} per episode" for axis in AXES}
 LOG_FROM = 10
 """Costs that differ by more than this factor are drawn on a logarithmic axis."""
 LEADER_FROM = 14
@@ -54,8 +57,8 @@ def accuracy_cost(summary: Mapping[str, Any]) -> Picture | None:
         oracle = _draw_oracle(axes, summary)
         _label(figure, axes, dots, oracle)
         caption = (
-            f"{pool(summary['pool_kind'])}, {dots[0].row['n_items']} test items. Bars: 95 % intervals. The stepped "
-            "line is the frontier: no other row is both cheaper and more accurate."
+            f"{pool_caption(summary['pool_kind'])}, {dots[0].row['n_items']} test items. Bars: 95 % intervals. The "
+            "stepped line is the frontier: no other row is as cheap and as accurate, and better in one of both."
         )
         return picture(figure, "accuracy_cost", "Accuracy and cost", caption)
 
@@ -68,7 +71,7 @@ def _dots(summary: Mapping[str, Any]) -> list[Dot]:
         if row["method"] != "oracle" and row["accuracy"] is not None and row[key] is not None:
             groups.setdefault((row[key], row["accuracy"]), []).append(row)
     dots = [
-        Dot(cost, max(rows, key=_weight), "\n= ".join(shown(_short(row), 30) for row in rows))
+        Dot(cost, max(rows, key=_weight), "\n= ".join(picture_text(_short(row), 30) for row in rows))
         for (cost, _), rows in groups.items()
     ]
     return sorted(dots, key=lambda dot: (_weight(dot.row), dot.cost))
@@ -96,19 +99,11 @@ def _draw_dot(axes: Axes, dot: Dot) -> None:
     axes.plot(dot.cost, accuracy, marker, color=colour, markersize=size, markeredgecolor=light("paper"), zorder=over)
 
 
-def frontier(dots: Sequence[Dot]) -> list[Dot]:
-    """The points that no other beats in both: by cost, each more accurate than every cheaper one."""
-    best: list[Dot] = []
-    for dot in sorted(dots, key=lambda dot: (dot.cost, -dot.row["accuracy"])):
-        if not best or dot.row["accuracy"] > best[-1].row["accuracy"]:
-            best.append(dot)
-    return best
-
-
 def _draw_frontier(axes: Axes, dots: Sequence[Dot]) -> None:
     """A line of steps: what accuracy a budget buys at most."""
-    best = frontier(dots)
-    costs, heights = [dot.cost for dot in best], [100 * dot.row["accuracy"] for dot in best]
+    points = {place: (dot.cost, dot.row["accuracy"]) for place, dot in enumerate(dots)}
+    best = sorted(points[place] for place in frontier(points))
+    costs, heights = [cost for cost, _ in best], [100 * accuracy for _, accuracy in best]
     right = axes.get_xlim()[1]
     axes.step([*costs, right], [*heights, heights[-1]], where="post", color=light("soft"), linewidth=1.1, zorder=2)
 

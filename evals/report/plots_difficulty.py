@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from evals.report.canvas import SMALL, WIDTH, Picture, canvas, panel, picture, pool, room, shown
+from evals.report.canvas import SMALL, WIDTH, Picture, canvas, panel, picture, picture_text, pool_caption, room
 from evals.report.palette import light
 from evals.report.plots_use import Cell, draw_cells, set_grid
-from evals.report.rows import REFERENCE
 from evals.report.text import percent
+from evals.stats.methods import REFERENCE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,17 +36,17 @@ def difficulty(analysis: Mapping[str, Any]) -> Picture | None:
         return None
     rows = {name: list(dict.fromkeys(map(_row, entries))) for name, entries in tasks.items()}
     heights = {name: LINE * len(names) + 0.85 for name, names in rows.items()}
-    left = min(room(shown(_name(row), 30) for names in rows.values() for row in names), 2.2)
+    left = min(room(picture_text(_name(row), 30) for names in rows.values() for row in names), 2.2)
     with canvas(sum(heights.values()) + 0.1, "difficulty") as figure:
         top = 0.0
         for task, entries in tasks.items():
             axes = panel(figure, left, top + 0.45, WIDTH - left - 0.15, LINE * len(rows[task]))
             _draw_quartiles(axes, entries, rows[task])
-            axes.set_title(shown(task, 40), pad=16, weight="bold")
+            axes.set_title(picture_text(task, 40), pad=16, weight="bold")
             top += heights[task]
         caption = (
-            f"{pool(analysis.get('pool_kind'))}. Accuracy (%) with 95 % intervals; items are cut into quarters by "
-            "their difficulty within a task."
+            f"{pool_caption(analysis.get('pool_kind'))}. Accuracy (%) with 95 % intervals; items are cut into quarters "
+            "by their difficulty within a task."
         )
         return picture(figure, "difficulty", "Difficulty", caption)
 
@@ -81,7 +81,7 @@ def _draw_quartiles(axes: Axes, entries: Sequence[Entry], rows: Sequence[tuple[s
     axes.set_xlim(-5, SPAN * len(QUARTILES) - 24)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xticks(ends, ["0", "50", "100"] * len(QUARTILES))
-    axes.set_yticks(range(len(rows)), [shown(_name(row), 30) for row in rows])
+    axes.set_yticks(range(len(rows)), [picture_text(_name(row), 30) for row in rows])
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
 
@@ -109,7 +109,7 @@ def interaction(analysis: Mapping[str, Any]) -> Picture | None:
     if not tasks:
         return None
     methods = {name: list(dict.fromkeys(entry["method"] for entry in entries)) for name, entries in tasks.items()}
-    left = min(room(shown(method, 24) for names in methods.values() for method in names), 2.0)
+    left = min(room(picture_text(method, 24) for names in methods.values() for method in names), 2.0)
     heights = {name: 0.34 * len(names) + 0.88 for name, names in methods.items()}
     most = max((abs(entry["difference"] or 0.0) for entries in tasks.values() for entry in entries), default=0.0) or 1.0
     with canvas(sum(heights.values()) + 0.05, "interaction") as figure:
@@ -117,10 +117,10 @@ def interaction(analysis: Mapping[str, Any]) -> Picture | None:
         for task, entries in tasks.items():
             axes = panel(figure, left, top + 0.35, WIDTH - left - 0.1, 0.34 * len(methods[task]))
             _draw_heat(axes, entries, methods[task], most)
-            axes.set_title(shown(task, 40), fontsize=SMALL + 0.5)
+            axes.set_title(picture_text(task, 40), fontsize=SMALL + 0.5)
             top += heights[task]
         caption = (
-            f"{pool(analysis.get('pool_kind'))}. Accuracy minus that of {spoken(analysis)} in points, per "
+            f"{pool_caption(analysis.get('pool_kind'))}. Accuracy minus that of {spoken(analysis)} in points, per "
             "method and backbone; bold: the 95 % interval leaves out 0."
         )
         return picture(figure, "interaction", "Method and backbone", caption)
@@ -145,4 +145,6 @@ def _draw_heat(axes: Axes, entries: Sequence[Entry], methods: Sequence[str], mos
         weight = "bold" if sure else "normal"
         axes.text(x, y, text, ha="center", va="center_baseline", fontsize=SMALL, weight=weight)
     width = max(int(62 / len(backbones)), 6)
-    set_grid(axes, range(len(backbones)), ["\n".join(wrap(shown(name), width)[:2]) for name in backbones], methods)
+    set_grid(
+        axes, range(len(backbones)), ["\n".join(wrap(picture_text(name), width)[:2]) for name in backbones], methods
+    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evals.report.canvas import SMALL, WIDTH, Picture, canvas, count_along, panel, picture, pool, shown
+from evals.report.canvas import SMALL, WIDTH, Picture, canvas, count_along, panel, picture, picture_text, pool_caption
 from evals.report.palette import SERIES, light
 from trinity.types import ROLES
 
@@ -61,7 +61,8 @@ def training(name: str, found: Training, pool_kind: str) -> Picture | None:
         count_along(bottom)
         top.tick_params(labelbottom=False)
         episodes, calls = (sum(payload.get(key) or 0 for payload in kept) for key in ("episodes", "logical_calls"))
-        caption = f"{pool(pool_kind)}, {shown(name)}: {episodes:,} episodes and {calls:,} calls before the test."
+        begins = f"{pool_caption(pool_kind)}, {picture_text(name)}"
+        caption = f"{begins}: {episodes:,} episodes and {calls:,} calls before the test."
         return picture(figure, "training", "Training", caption)
 
 
@@ -111,7 +112,8 @@ def choices(name: str, found: Training, pool_kind: str) -> Picture | None:
             _draw_shares(axes, shares, names, colours)
             axes.set_ylabel(f"{title}, % of choices")
         axes.set_xlabel("generation")
-        caption = f"{pool(pool_kind)}, {shown(name)}: whom and in which role the candidates of each generation chose."
+        begins = f"{pool_caption(pool_kind)}, {picture_text(name)}"
+        caption = f"{begins}: whom and in which role the candidates of each generation chose."
         return picture(figure, "choices", "Choices in training", caption)
 
 
@@ -134,7 +136,7 @@ def _draw_shares(axes: Axes, shares: Shares, names: Sequence[str], colours: Sequ
     for (name, counts), colour in zip(parts.items(), [*colours[: len(names)], "soft"], strict=True):
         if counts.any():
             high = low + 100 * counts / totals
-            _draw_part(axes, at + 1, low, high, light(colour), shown(name, 15))
+            _draw_part(axes, at + 1, low, high, light(colour), picture_text(name, 15))
             low = high
     axes.set_xlim(at[0] + 0.4, at[-1] + 1.6)
     axes.set_ylim(0, 100)

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 
-from evals.report.canvas import SMALL, WIDTH, Picture, canvas, count_along, panel, picture, pool, room, shown
+from evals.report.canvas import (
+    SMALL,
+    WIDTH,
+    Picture,
+    canvas,
+    count_along,
+    panel,
+    picture,
+    picture_text,
+    pool_caption,
+    room,
+)
 from evals.report.palette import light
 from evals.report.rows import Row
 from evals.report.summary import label, rows_of
@@ -48,15 +59,15 @@ def use(counts: Mapping[Use, int], summary: Mapping[str, Any]) -> Picture | None
     alone = {row["variant"] for row in rows_of(summary) if row["method"] == "single"}
     agents = sorted({entry.agent for entry in counts} | alone)
     turns = min(max(entry.turn for entry in counts) + 1, MOST_TURNS)
-    left, high = min(room(shown(agent, 24) for agent in agents), 2.0), 0.24 * len(agents)
+    left, high = min(room(picture_text(agent, 24) for agent in agents), 2.0), 0.24 * len(agents)
     with canvas((high + 0.85) * len(policies) - 0.15, "use") as figure:
         for row, policy in enumerate(policies):
             axes = panel(figure, left, row * (high + 0.85) + 0.42, WIDTH - left - 0.1, high)
             _draw_use(axes, agents, turns, [_shares(counts, policy, role) for role in ROLES])
-            axes.set_title(shown(policy.replace("/", " "), 40), pad=16, weight="bold")
+            axes.set_title(picture_text(policy.replace("/", " "), 40), pad=16, weight="bold")
         caption = (
-            f"{pool(summary['pool_kind'])}, {sum(counts.values()):,} choices in test episodes. Numbers: percent of the "
-            "choices of a turn that went to this agent in this role."
+            f"{pool_caption(summary['pool_kind'])}, {sum(counts.values()):,} choices in test episodes. Numbers: "
+            "percent of the choices of a turn that went to this agent in this role."
         )
         return picture(figure, "use", "Who was asked", caption)
 
@@ -121,7 +132,7 @@ def set_grid(axes: Axes, at: Sequence[float], columns: Sequence[str], rows: Sequ
     axes.set_xlim(-0.5, max(at) + 0.5)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xticks(at, columns)
-    axes.set_yticks(range(len(rows)), [shown(name, 24) for name in rows])
+    axes.set_yticks(range(len(rows)), [picture_text(name, 24) for name in rows])
     axes.tick_params(length=0)
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
@@ -153,7 +164,7 @@ def latency(found: Mapping[str, Mapping[int, int]], summary: Mapping[str, Any]) 
     names = sorted(found)
     if not names:
         return None
-    left = min(room(shown(name, 24) for name in names), 2.2)
+    left = min(room(picture_text(name, 24) for name in names), 2.2)
     height = LINE * len(names)
     with canvas(height + 0.75, "latency") as figure:
         axes = panel(figure, left, 0.15, WIDTH - left - 1.1, height)
@@ -161,12 +172,12 @@ def latency(found: Mapping[str, Mapping[int, int]], summary: Mapping[str, Any]) 
             _draw_latency(axes, place, found[name])
         _set_seconds(axes)
         axes.set_ylim(len(names) - 0.5, -0.5)
-        axes.set_yticks(range(len(names)), [shown(name, 24) for name in names])
+        axes.set_yticks(range(len(names)), [picture_text(name, 24) for name in names])
         axes.tick_params(axis="y", length=0)
         axes.set_xlabel("time per call")
         caption = (
-            f"{pool(summary['pool_kind'])}, {sum(sum(bins.values()) for bins in found.values()):,} calls with their "
-            "retries and waits. Thin bars: 5 to 95 %, thick bars: the middle half, number: the median."
+            f"{pool_caption(summary['pool_kind'])}, {sum(sum(bins.values()) for bins in found.values()):,} calls with "
+            "their retries and waits. Thin bars: 5 to 95 %, thick bars: the middle half, number: the median."
         )
         return picture(figure, "latency", "Call latency", caption)
 
@@ -218,7 +229,9 @@ def failures(summary: Mapping[str, Any], attempts: Mapping[str, int]) -> Picture
     kinds = sorted(attempts, key=lambda kind: (-attempts[kind], kind))
     if not rows and not kinds:
         return None
-    left = min(room([*(shown(label(row), 28) for row in rows), *(shown(kind, 28) for kind in kinds)]), 2.3)
+    left = min(
+        room([*(picture_text(label(row), 28) for row in rows), *(picture_text(kind, 28) for kind in kinds)]), 2.3
+    )
     heights = [LINE * len(rows) + 1.0 if rows else 0.0, LINE * len(kinds) + 0.75 if kinds else 0.0]
     with canvas(sum(heights), "failures") as figure:
         if rows:
@@ -226,7 +239,7 @@ def failures(summary: Mapping[str, Any], attempts: Mapping[str, int]) -> Picture
         if kinds:
             axes = panel(figure, left, heights[0] + 0.15, WIDTH - left - 0.8, LINE * len(kinds))
             _draw_kinds(axes, [(kind, attempts[kind]) for kind in kinds])
-        caption = f"{pool(summary['pool_kind'])}. {_told(bool(rows), bool(kinds))}"
+        caption = f"{pool_caption(summary['pool_kind'])}. {_told(bool(rows), bool(kinds))}"
         return picture(figure, "failures", "Failures by kind", caption)
 
 
@@ -272,6 +285,6 @@ def _draw_kinds(axes: Axes, counts: Sequence[tuple[str, int]]) -> None:
 def _set_bars(axes: Axes, names: Sequence[str]) -> None:
     """Horizontal bars from the top, with their names."""
     axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.set_yticks(range(len(names)), [shown(name, 28) for name in names])
+    axes.set_yticks(range(len(names)), [picture_text(name, 28) for name in names])
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")

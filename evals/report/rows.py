@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,15 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evals.report.tally import SUMMED, Part, RowKey, Tallies
-from evals.stats.bootstrap import paired_difference
+from evals.stats.contrasts import Contrast, contrasts
 from evals.stats.intervals import accuracy_interval
+from evals.stats.methods import METHODS, REFERENCE, SINGLE, TRAINED
+from evals.stats.paired_tests import holm
 
 ALL = "all"
 """The name of the row over the items of all tasks."""
-METHODS = ("single", "random", "best_single", "lookup", "vote", "coordinator", "oracle")
-"""Order of the rows; other methods stand between `coordinator` and `oracle`."""
-REFERENCE = "best_single"
-"""The method that differences are taken to: the single agent that was best on validation."""
 SEED = 0
 """Of every bootstrap: the same records give the same intervals."""
 
@@ -41,7 +39,7 @@ class Run:
         """Agents that a row may ask and whose `fact` (price, active_params) is unknown."""
         names = [str(agent.get("name")) for agent in self.entries("agents") if agent.get(fact) is None]
         method, variant = row
-        return [variant] if method == "single" else sorted(names)
+        return [variant] if method == SINGLE else sorted(names)
 
     def chance(self, task: str) -> float | None:
         """Expected accuracy of guessing; for all tasks the mean over their items."""
@@ -55,24 +53,26 @@ class Run:
 def build_rows(run: Run) -> list[Row]:
     """All rows in table order: by method and variant, the row over all tasks before its tasks."""
     tallies = run.tallies
-    reference = reference_means(tallies)
+    keys = sorted(tallies.rows, key=_order)
+    places = {task: items for task, items in tallies.items.items() if len(tallies.items) > 1}
+    differences = {task: _differences(tallies, keys, items) for task, items in {ALL: slice(None), **places}.items()}
     rows = []
-    for key in sorted(tallies.rows, key=_order):
+    for key in keys:
         same = _is_reference(tallies, key)
-        means = np.full_like(reference, np.nan) if same else reference
-        rows.append({**_row(run, key, ALL, tallies.rows[key].whole, means), "reference": same})
-        if len(tallies.items) == 1:  # the task's row says the same
+        rows.append({**_row(run, key, ALL, tallies.rows[key].whole), **differences[ALL][key], "reference": same})
+        if not places:  # the only task's row says the same
             rows += [{**rows[-1], "task": task} for task in tallies.items]
             continue
         for task, part in tallies.rows[key].tasks.items():
-            rows.append({**_row(run, key, task, part, means[tallies.items[task]]), "reference": same})
+            rows.append({**_row(run, key, task, part), **differences[task][key], "reference": same})
     return rows
 
 
 def _order(key: RowKey) -> tuple[float, str, str]:
-    """Place of a row."""
+    """Place of a row; methods that are not known stand before the last."""
     method, variant = key
-    place = float(METHODS.index(method)) if method in METHODS else len(METHODS) - 1.5
+    names = [known.name for known in METHODS]
+    place = float(names.index(method)) if method in names else len(names) - 1.5
     return place, method, variant
 
 
@@ -89,11 +89,11 @@ def _size(items: slice) -> int:
 
 def _is_reference(tallies: Tallies, key: RowKey) -> bool:
     """Whether a row is the best single agent, under that name or its own."""
-    return key[0] == REFERENCE or (key[0] == "single" and (REFERENCE, key[1]) in tallies.rows)
+    return key[0] == REFERENCE or (key[0] == SINGLE and (REFERENCE, key[1]) in tallies.rows)
 
 
-def _row(run: Run, key: RowKey, task: str, part: Part, reference: NDArray[np.float64]) -> Row:
-    """One row of the table."""
+def _row(run: Run, key: RowKey, task: str, part: Part) -> Row:
+    """One row of the table, without its difference."""
     sums = part.sums
     means = {name: sums.mean(name) for name in SUMMED}
     return {
@@ -106,7 +106,6 @@ def _row(run: Run, key: RowKey, task: str, part: Part, reference: NDArray[np.flo
         **_accuracy(part),
         **_bounds(part),
         "chance": run.chance(task),
-        **_difference(part.means, reference),
         "n_truncated": sums.statuses["truncated"],
         "n_no_answer": sums.statuses["no_answer"],
         "n_capped": sums.capped,
@@ -121,7 +120,7 @@ def _row(run: Run, key: RowKey, task: str, part: Part, reference: NDArray[np.flo
 def _accuracy(part: Part) -> Row:
     """Accuracy over graded items with its 95 % interval."""
     means = part.means[part.graded > 0]
-    interval = accuracy_interval(means, part.replicates, seed=SEED)
+    interval = accuracy_interval(means, max(1, part.graded_replicates), seed=SEED)
     if interval is None:
         return {"n_graded": 0, "accuracy": None, "ci_low": None, "ci_high": None}
     accuracy = math.fsum(means.tolist()) / means.size
@@ -139,11 +138,35 @@ def _bounds(part: Part) -> Row:
     return {"bound_low": low / asked.size, "bound_high": high / asked.size}
 
 
-def _difference(means: NDArray[np.float64], reference: NDArray[np.float64]) -> Row:
-    """Paired bootstrap difference to the reference over the items graded for both."""
-    items = np.flatnonzero(~np.isnan(means) & ~np.isnan(reference))
-    ours, theirs = (dict(zip(items.tolist(), side[items].tolist(), strict=True)) for side in (means, reference))
-    found = paired_difference(ours, theirs, SEED)
+def _differences(tallies: Tallies, keys: Sequence[RowKey], items: slice) -> dict[RowKey, Row]:
+    """Differences of rows to the reference on those of some items that are graded for both.
+
+    `p_holm` is adjusted over the coordinator's rows, of which a run says whether they are better; None for the others.
+    """
+    reference = reference_means(tallies)
+    nothing = np.full_like(reference, np.nan)
+    columns = [nothing if _is_reference(tallies, key) else tallies.rows[key].whole.means - reference for key in keys]
+    found = contrasts(
+        np.reshape(columns, (len(keys), reference.size)).T[items],
+        difficulty=tallies.difficulty[items],
+        task=_task_numbers(tallies)[items],
+        seed=SEED,
+    )
+    rows = {key: _difference(one) for key, one in zip(keys, found, strict=True)}
+    trained = [key for key in keys if key[0] == TRAINED]
+    adjusted = dict(zip(trained, holm([rows[key]["p"] for key in trained]), strict=True))
+    return {key: {**row, "p_holm": adjusted.get(key)} for key, row in rows.items()}
+
+
+def _task_numbers(tallies: Tallies) -> NDArray[np.int32]:
+    """The number of each item's task, shape (n_items,)."""
+    sizes = list(map(_size, tallies.items.values()))
+    return np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+
+
+def _difference(found: Contrast | None) -> Row:
+    """A contrast as a row has it."""
     if found is None:
-        return {"diff": None, "diff_low": None, "diff_high": None, "n_paired": 0}
-    return {"diff": found.difference, "diff_low": found.ci_low, "diff_high": found.ci_high, "n_paired": found.n}
+        return {"diff": None, "diff_low": None, "diff_high": None, "n_paired": 0, "p": None}
+    ends = {"diff_low": found.ci_low, "diff_high": found.ci_high}
+    return {"diff": found.difference, **ends, "n_paired": found.n_items, "p": found.p}

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
-from evals.report.rows import ALL, REFERENCE, Row, Run, build_rows, reference_means
-from evals.report.tally import Tallies, tally
-from evals.stats.power import minimum_detectable_difference
+from evals.report.rows import ALL, Row, Run, build_rows, reference_means
+from evals.report.tally import Tallies, named, tally
+from evals.stats.axes import AXES
+from evals.stats.methods import BOUND, REFERENCE, SINGLE, TRAINED
+from evals.stats.power import POWER, detectable
 from trinity.errors import LedgerError
 from trinity.runs.records import Columns
 
 SMALL_RUN = 100
 """Below this many test items a run shows the path, not a finding."""
-POWER = 0.8
-"""Power of the minimum detectable difference."""
-COST_AXES: Mapping[str, str] = {
-    "usd": "cost_usd_mean",
-    "gflop": "gflop_mean",
-    "weighted_tokens": "weighted_tokens_mean",
-}
+EFFORT = ("episodes", "logical_calls", "weighted_tokens", "encoder_tokens")
+"""What `effort` counts of each method."""
+COST_AXES: Mapping[str, str] = {axis.name: f"{axis.column}_mean" for axis in AXES}
 """Cost axis -> the row's key, in the order in which they are preferred."""
 
 
@@ -116,16 +113,12 @@ def _cost_axis(rows: Sequence[Row]) -> str:
 
 def _detectable(tallies: Tallies) -> dict[str, Any]:
     """The smallest difference of coordinator and best single agent that this run could find."""
-    rows = sorted((key for key in tallies.rows if key[0] == "coordinator"), key=lambda key: (key[1] != "sampled", key))
+    rows = sorted((key for key in tallies.rows if key[0] == TRAINED), key=lambda key: (key[1] != "sampled", key))
     differences = tallies.rows[rows[0]].whole.means - reference_means(tallies) if rows else np.empty(0)
-    pairs = differences[~np.isnan(differences)].tolist()
-    found: dict[str, Any] = {"difference": None, "n_items": len(pairs), "power": POWER, "comparison": None}
-    if len(pairs) < 2:  # noqa: PLR2004 - a spread needs two
-        return {**found, "reason": "fewer than two items are graded for both coordinator and best single agent"}
-    comparison = f"{label(dict(zip(('method', 'variant'), rows[0], strict=True)))} and best single agent"
-    difference = minimum_detectable_difference(len(pairs), sd=statistics.stdev(pairs), power=POWER)
-    reason = "they differ by the same on every item" if difference is None else None
-    return {**found, "difference": difference, "comparison": comparison, "reason": reason}
+    found = detectable(differences)
+    comparison = f"{named(rows[0])} and best single agent" if rows else None
+    told = {"difference": found.difference, "n_items": found.n_items, "reason": found.reason}
+    return {**told, "power": POWER, "comparison": comparison}
 
 
 def _find(rows: Sequence[Row], method: str, task: str) -> Row | None:
@@ -142,11 +135,11 @@ def _headroom(rows: Sequence[Row]) -> dict[str, Any]:
 
 def _headroom_on(rows: Sequence[Row], task: str) -> dict[str, Any]:
     """Headroom on one task. The best agents on test describe the pool; nothing is chosen by them."""
-    oracle, best = (row["accuracy"] if (row := _find(rows, name, task)) else None for name in ("oracle", REFERENCE))
+    oracle, best = (row["accuracy"] if (row := _find(rows, name, task)) else None for name in (BOUND, REFERENCE))
     alone = {
         row["variant"]: row["accuracy"]
         for row in rows
-        if row["method"] == "single" and row["task"] == task and row["accuracy"] is not None
+        if row["method"] == SINGLE and row["task"] == task and row["accuracy"] is not None
     }
     top = max(alone.values(), default=None)
     return {
@@ -187,4 +180,4 @@ def _unknown(rows: Sequence[Row]) -> list[str]:
 
 def label(row: Mapping[str, Any]) -> str:
     """How a row is called: its method, and its variant where it has one."""
-    return f"{row['method']} {row['variant']}" if row["variant"] else str(row["method"])
+    return named((row["method"], row["variant"]))

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evals.report.rows import ALL, Row
 from evals.report.summary import label, rows_of, tasks_of
-from evals.report.text import clean, interval, markdown, number, percent
+from evals.report.text import clean, interval, markdown, number, p_value, percent
+from evals.stats.methods import BOUND, SINGLE, TRAINED
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 ROOMY = 110
 """Narrower terminals get the table without the columns marked `roomy`."""
+ALPHA = 0.05
+"""Adjusted p below which a difference is called one."""
 
 
 class Column(NamedTuple):
@@ -135,18 +138,23 @@ def findings(summary: Mapping[str, Any]) -> list[str]:
 
 def verdicts(summary: Mapping[str, Any]) -> list[str]:
     """Per coordinator row: is it better or worse than the best single agent, as far as this run can tell."""
-    rows = [row for row in rows_of(summary) if row["method"] == "coordinator" and row["diff"] is not None]
-    return [f"{label(row)} against the best single agent: {_verdict(row)}" for row in rows]
+    rows = [row for row in rows_of(summary) if row["method"] == TRAINED and row["diff"] is not None]
+    return [
+        f"{label(row)} against the best single agent: "
+        + verdict(row["diff"], (row["diff_low"], row["diff_high"]), row["p_holm"], row["n_paired"])
+        for row in rows
+    ]
 
 
-def _verdict(row: Row) -> str:
-    """What an interval says."""
-    points = f"{percent(row['diff'], signed=True)} points on {row['n_paired']} items graded for both"
-    if row["diff_low"] > 0:
-        return f"better, {points}."
-    if row["diff_high"] < 0:
-        return f"worse, {points}."
-    return f"{points}; the interval holds 0, so no difference is shown."
+def verdict(difference: float, ends: tuple[float, float], p_holm: float, n_items: int) -> str:
+    """What a difference on some items shows: one where its adjusted p is below `ALPHA`, whatever the interval says."""
+    points = f"{percent(difference, signed=True)} points on {n_items} items graded for both"
+    p = f"p {p_value(p_holm)} adjusted"
+    if p_holm < ALPHA:
+        return f"{'better' if difference > 0 else 'worse'}, {points}, {p}."
+    apart = ends[0] > 0 or ends[1] < 0
+    caution = "; the interval leaves 0 out, but the test does not confirm it" if apart else ""
+    return f"no difference is shown, {points}, {p}{caution}."
 
 
 def totals_sentence(totals: Mapping[str, Any]) -> list[str]:
@@ -179,7 +187,7 @@ def summary_table(summary: Mapping[str, Any], task: str = ALL, width: int = ROOM
     table.caption = Text("\n".join(caption(summary)))
     for place, row in enumerate(rows):
         last = place + 1 == len(rows) or _group(row) != _group(rows[place + 1])
-        style = "bold" if row["method"] == "coordinator" else None
+        style = "bold" if row["method"] == TRAINED else None
         table.add_row(*(Text(cell) for cell in format_row(row, columns)), style=style, end_section=last)
     return table
 
@@ -202,7 +210,7 @@ def _table(name: str, titles: Sequence[str]) -> Table:
 
 def _group(row: Row) -> str:
     """Rows of one group stand together between two rules."""
-    return row["method"] if row["method"] in {"single", "coordinator", "oracle"} else "control"
+    return row["method"] if row["method"] in {SINGLE, TRAINED, BOUND} else "control"
 
 
 def markdown_table(summary: Mapping[str, Any], task: str = ALL) -> str:
@@ -224,7 +232,7 @@ def agents_table(summary: Mapping[str, Any]) -> Table:
     from rich.text import Text
 
     tasks = tasks_of(summary)
-    rows = {(row["variant"], row["task"]): row for row in summary["rows"] if row["method"] == "single"}
+    rows = {(row["variant"], row["task"]): row for row in summary["rows"] if row["method"] == SINGLE}
     titles = ["agent", *(f"{clean(name)} %\n(95 % CI)" for name in [*tasks, ALL]), "graded", "weighted\ntokens"]
     table = _table(f"{title(summary)}, agents alone", titles)
     for agent in dict.fromkeys(agent for agent, _ in rows):

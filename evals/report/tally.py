@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evals.report.exact import ExactSum, Grid, Names, ShareGrid
+from evals.stats.axes import AXES
 from trinity.errors import LedgerError
 from trinity.runs.records import Columns
 from trinity.types import UNGRADED
 
 SUMMED: Mapping[str, str] = {
-    "weighted_tokens_mean": "weighted_tokens",
-    "cost_usd_mean": "cost_usd",
-    "gflop_mean": "gflop",
+    **{f"{axis.column}_mean": axis.column for axis in AXES},
     "calls_mean": "n_calls",
     "turns_mean": "n_turns",
     "encoder_tokens_mean": "encoder_tokens",
@@ -28,8 +27,8 @@ COMMON = ("run_id", "pool_kind", "pool", "experiment")
 """Columns that are equal in all records of a table."""
 
 COLUMNS = (
-    *COMMON, "method", "variant", "task", "split", "item_id", "replicate_index", "seed", "status", "score", "capped",
-    "usage_estimated", *SUMMED.values(),
+    *COMMON, "method", "variant", "task", "split", "item_id", "difficulty", "replicate_index", "seed", "status",
+    "score", "capped", "usage_estimated", *SUMMED.values(),
 )  # fmt: skip
 """The columns that a batch has to have."""
 
@@ -106,8 +105,13 @@ class Part:
 
     @property
     def replicates(self) -> int:
-        """The largest number of replicates of an item."""
+        """The largest number of replicates of an item, graded or not."""
         return int(self.episodes.max(initial=0))
+
+    @property
+    def graded_replicates(self) -> int:
+        """The largest number of graded replicates of an item."""
+        return int(self.graded.max(initial=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +129,13 @@ class Tallies:
     Attributes:
         rows: by method and variant.
         items: task to the places of its items among all.
+        difficulty: of each item, shape (n_items,), NaN where no record tells.
         common: the columns that are equal in all records, by name.
     """
 
     rows: Mapping[RowKey, RowTally]
     items: Mapping[str, slice]
+    difficulty: NDArray[np.float64]
     common: Mapping[str, str]
 
 
@@ -146,6 +152,7 @@ class Tallying:
         self._episodes = Grid(self._rows, self._items, np.int32)
         self._graded = Grid(self._rows, self._items, np.int32)
         self._scores = ShareGrid(self._rows, self._items)
+        self._difficulty: NDArray[np.float64] = np.empty(0)
         self._seen: dict[tuple[int, int], Grid] = {}
 
     def add(self, batch: Columns) -> None:
@@ -154,6 +161,7 @@ class Tallying:
         row = self._rows.codes(zip(batch["method"].tolist(), batch["variant"].tolist(), strict=True))
         item = self._items.codes(zip(batch["task"].tolist(), batch["item_id"].tolist(), strict=True))
         self._check_new(batch, row, item)
+        self._add_difficulty(batch, item)
         graded = _graded(batch)
         self._episodes.add(row, item, np.ones(row.shape))
         self._graded.add(row, item, graded)
@@ -185,6 +193,22 @@ class Tallying:
             place = _place(batch, int(repeated.argmax()))
             raise LedgerError(f"{place} is recorded twice; rebuild the run's records from its ledger")
 
+    def _add_difficulty(self, batch: Columns, item: NDArray[np.intp]) -> None:
+        """Remember what a batch tells of its items; LedgerError where that is not what others told."""
+        if (missing := len(self._items) - self._difficulty.size) > 0:
+            room = np.full(missing + len(self._items), np.nan)
+            self._difficulty = np.concatenate([self._difficulty, room])
+        told = np.flatnonzero(np.isfinite(batch["difficulty"]))
+        place, value = item[told], batch["difficulty"][told]
+        before = self._difficulty[place]
+        self._difficulty[place] = np.where(np.isnan(before), value, before)
+        if (other := self._difficulty[place] != value).any():
+            record = int(told[other.argmax()])
+            raise LedgerError(
+                f"{_place(batch, record)} has difficulty {batch['difficulty'][record]}, another record of this item "
+                "another one; rebuild the run's records from its ledger"
+            )
+
     def _add_sums(self, batch: Columns, row: NDArray[np.intp], graded: NDArray[np.bool_]) -> None:
         """Enter a batch in the sums of its rows and tasks."""
         task = self._tasks.codes(batch["task"].tolist())
@@ -201,7 +225,7 @@ class Tallying:
         for place, (task, _) in enumerate(names):
             items[task] = slice(items[task].start if task in items else place, place + 1)
         rows = {key: self._row(place, order, items) for key, place in self._rows.items()}
-        return Tallies(rows, items, self._common)
+        return Tallies(rows, items, self._difficulty[order], self._common)
 
     def _row(self, row: int, order: NDArray[np.intp], items: Mapping[str, slice]) -> RowTally:
         """The tally of one row."""
@@ -248,6 +272,11 @@ def _graded(batch: Columns) -> NDArray[np.bool_]:
         score = None if np.isnan(scores[place]) else scores[place]
         raise LedgerError(f"{_place(batch, place)} is {batch['status'][place]} with score {score}; grade the run again")
     return graded
+
+
+def named(key: RowKey) -> str:
+    """How a row is called: its method, and its variant where it has one."""
+    return " ".join(part for part in key if part)
 
 
 def _place(batch: Columns, place: int) -> str:

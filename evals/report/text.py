@@ -56,6 +56,18 @@ def interval(value: float | None, low: float | None, high: float | None, *, sign
     return f"{percent(value, signed=signed)}\n({ends})"
 
 
+def p_value(p: float | None) -> str:
+    """Three decimals; n/a where nothing was tested."""
+    if p is None:
+        return "n/a"
+    return "<0.001" if p < 0.001 else f"{p:.3f}"  # noqa: PLR2004 - by custom
+
+
+def detectable_points(difference: float | None) -> str:
+    """A smallest detectable difference in points; more than 100 there cannot be."""
+    return "none" if difference is not None and difference > 1 else percent(difference)
+
+
 def number(value: float | None) -> str:
     """Three significant digits; thousands with separators."""
     if value is None:

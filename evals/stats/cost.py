@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evals.stats.bootstrap import bootstrap_ratios
-from evals.stats.contrasts import Row, cells, mean_over, reference_cells
+from evals.stats.contrasts import Row, reference_cells
 from evals.stats.intervals import accuracy_interval, percentile_ends
-from evals.stats.study import Study
+from evals.stats.study import Study, cells, mean_over
 
 Key = tuple[str, str | None]
 """Method and backbone; None stands for all its backbones together."""
@@ -43,9 +44,9 @@ class Priced:
         return float(np.mean(known)) if known.size else None
 
 
-def priced(study: Study, axis: str) -> dict[Key, Priced]:
-    """Score and cost of every method and backbone; `axis` is a key of the study's `costs`."""
-    scores, costs, replicates = study.cube(study.score), study.cube(study.costs[axis]), study.replicates
+def priced(study: Study, column: str) -> dict[Key, Priced]:
+    """Score and cost of every method and backbone; `column` is a key of the study's `costs`."""
+    scores, costs, replicates = study.cube(study.score), study.cube(study.costs[column]), study.replicates
     rows: dict[Key, Priced] = {}
     for cell in cells(study):
         known = np.isfinite(costs[cell][replicates[cell] > 0]).all()
@@ -76,7 +77,37 @@ def _merged(rows: Iterable[Priced]) -> Priced:
     return Priced(score, cost, sum(part.n_replicates for part in parts))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """A table to be made of the intervals of ratios: of which means, and how they become its rows."""
+
+    above: Sequence[NDArray[np.float64]]
+    below: Sequence[NDArray[np.float64]]
+    rows: Callable[[Sequence[Ends]], list[Row]]
+
+
+def tabled(tables: Sequence[Table], *, seed: int = 0) -> list[list[Row]]:
+    """The rows of some tables, from the same resampled items: to draw them takes longer than all the rest."""
+    above = [column for table in tables for column in table.above]
+    below = [column for table in tables for column in table.below]
+    ends = iter(_ends(above, below, seed) if above else [])
+    return [table.rows(list(islice(ends, len(table.above)))) for table in tables]
+
+
+def accuracy_ends(rows: Mapping[Key, Priced], *, seed: int = 0) -> dict[Key, Ends]:
+    """Ends of the interval of each row's accuracy, the same on every axis."""
+    known = {key: row.score[np.isfinite(row.score)] for key, row in rows.items()}
+    return {
+        key: accuracy_interval(known[key], row.n_replicates, seed=seed) or (None, None) for key, row in rows.items()
+    }
+
+
 def cost_rows(rows: Mapping[Key, Priced], *, seed: int = 0) -> list[Row]:
+    """`cost_table`, made by itself."""
+    return tabled([cost_table(rows, accuracy_ends(rows, seed=seed))], seed=seed)[0]
+
+
+def cost_table(rows: Mapping[Key, Priced], accuracies: Mapping[Key, Ends]) -> Table:
     """Accuracy, mean cost and cost per correct answer of each row; `ci_low` and `ci_high` are those of the last.
 
     The cost per correct answer is the ratio of mean cost to mean score, so that wrong answers are paid for as well; it
@@ -84,21 +115,23 @@ def cost_rows(rows: Mapping[Key, Priced], *, seed: int = 0) -> list[Row]:
     so is an end of its interval where that happens in the resamples.
     """
     scores, costs = [row.score for row in rows.values()], [row.cost for row in rows.values()]
-    ends = _ends([*costs, *costs], [*(np.ones(score.size) for score in scores), *scores], seed)
-    return [
-        {"method": method, "backbone": backbone, **_cost_row(row, mean, each, seed)}
-        for ((method, backbone), row), mean, each in zip(rows.items(), ends, ends[len(rows) :], strict=False)
-    ]
+
+    def told(ends: Sequence[Ends]) -> list[Row]:
+        pairs = zip(rows.items(), ends, ends[len(rows) :], strict=False)
+        return [
+            {"method": key[0], "backbone": key[1], **_cost_row(row, accuracies[key], mean, each)}
+            for (key, row), mean, each in pairs
+        ]
+
+    return Table([*costs, *costs], [*(np.ones(score.size) for score in scores), *scores], told)
 
 
-def _cost_row(row: Priced, mean: Ends, each: Ends, seed: int) -> Row:
+def _cost_row(row: Priced, accuracy: Ends, mean: Ends, each: Ends) -> Row:
     """The numbers of one row and their intervals."""
-    known = row.score[np.isfinite(row.score)]
-    accuracy = accuracy_interval(known, row.n_replicates, seed=seed) or (None, None)
     per_correct = row.mean / row.accuracy if row.mean is not None and row.accuracy > 0 else None
     low, high = each if per_correct is not None else (None, None)
     return {
-        "n_items": int(known.size),
+        "n_items": int(np.isfinite(row.score).sum()),
         **_with_ends("accuracy", row.accuracy, accuracy),
         **_with_ends("mean", row.mean, mean),
         "per_correct": per_correct,
@@ -113,6 +146,11 @@ def _with_ends(name: str, value: float | None, ends: Ends) -> Row:
 
 
 def ratio_rows(study: Study, rows: Mapping[Key, Priced], reference: str, *, seed: int = 0) -> list[Row]:
+    """`ratio_table`, made by itself."""
+    return tabled([ratio_table(study, rows, reference)], seed=seed)[0]
+
+
+def ratio_table(study: Study, rows: Mapping[Key, Priced], reference: str) -> Table:
     """Cost of each method as a multiple of the reference's on the same items, per backbone and (None) over all.
 
     The reference's row is that of the accuracies (`reference_cells`). Left out are rows without one, of unknown cost,
@@ -127,23 +165,23 @@ def ratio_rows(study: Study, rows: Mapping[Key, Priced], reference: str, *, seed
     for method, keys in _by_method(list(both)):
         above, below = (_merged(both[key][side] for key in keys) for side in (0, 1))
         both[method, None] = above, below
-    return _ratios({key: (above.cost, below.cost) for key, (above, below) in both.items()}, seed)
+    costs = {key: (above.cost, below.cost) for key, (above, below) in both.items()}
+    common = {key: np.isfinite(above) & np.isfinite(below) for key, (above, below) in costs.items()}
+    kept = {key: pair for key, pair in costs.items() if np.sum(pair[1][common[key]]) > 0}
+
+    def told(ends: Sequence[Ends]) -> list[Row]:
+        return [
+            {"method": key[0], "backbone": key[1], **_ratio_row(above[common[key]], below[common[key]], low_high)}
+            for (key, (above, below)), low_high in zip(kept.items(), ends, strict=True)
+        ]
+
+    return Table([above for above, _ in kept.values()], [below for _, below in kept.values()], told)
 
 
-def _ratios(pairs: Mapping[Key, tuple[NDArray[np.float64], NDArray[np.float64]]], seed: int) -> list[Row]:
-    """Rows of the ratios of two costs, for those that have one."""
-    common = {key: np.isfinite(above) & np.isfinite(below) for key, (above, below) in pairs.items()}
-    kept = {key: pair for key, pair in pairs.items() if np.sum(pair[1][common[key]]) > 0}
-    if not kept:
-        return []
-    ends = _ends([above for above, _ in kept.values()], [below for _, below in kept.values()], seed)
-    rows = []
-    for (key, (above, below)), (low, high) in zip(kept.items(), ends, strict=True):
-        known = common[key]
-        ratio = float(np.sum(above[known]) / np.sum(below[known]))
-        names = {"method": key[0], "backbone": key[1], "n_items": int(known.sum())}
-        rows.append({**names, "ratio": ratio, "ci_low": low, "ci_high": high})
-    return rows
+def _ratio_row(above: NDArray[np.float64], below: NDArray[np.float64], ends: Ends) -> Row:
+    """One ratio of costs on the same items, with its interval."""
+    ratio = float(np.sum(above) / np.sum(below))
+    return {"n_items": above.size, "ratio": ratio, "ci_low": ends[0], "ci_high": ends[1]}
 
 
 def _ends(above: Sequence[NDArray[np.float64]], below: Sequence[NDArray[np.float64]], seed: int) -> list[Ends]:

@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evals.stats.bootstrap import item_draws
-from evals.stats.contrasts import Gains, Row, cells, contrast_row, contrasts, mean_over
+from evals.stats.contrasts import Gains, Row, contrast_row, contrasts
 from evals.stats.intervals import RESAMPLES, accuracy_interval, percentile_ends
-from evals.stats.study import N_QUARTILES, Study
+from evals.stats.study import N_QUARTILES, Study, cells, mean_over, quarters
 
 FEWEST = 3
 """A rank correlation of two items is 1 or -1 whatever they are."""
+EXACT = 7
+"""Up to this many items a rank correlation is tested over all pairings, 5,040 of them."""
 DRAWS = 50_000_000
 """Items drawn for one interval of a rank correlation, unless that were fewer than `FEW_RESAMPLES` resamples."""
 FEW_RESAMPLES = 999
@@ -27,6 +29,8 @@ def item_accuracy(study: Study) -> NDArray[np.float64]:
 
 def spearman(difficulty: NDArray[np.float64], accuracy: NDArray[np.float64], *, seed: int = 0) -> Row | None:
     """Spearman's rank correlation with its p and a percentile interval over resampled items.
+
+    For up to 7 items p is exact, over every pairing. Where every sample has the same correlation there is no interval.
 
     9,999 resamples for up to 5,000 items, then as many as `DRAWS` allows, at least 999.
 
@@ -45,11 +49,25 @@ def spearman(difficulty: NDArray[np.float64], accuracy: NDArray[np.float64], *, 
     if x.size < FEWEST or np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
     found = spearmanr(x, y)
+    p = float(found.pvalue) if x.size > EXACT else _exact_p(x, y)
     resamples = min(RESAMPLES, max(FEW_RESAMPLES, DRAWS // x.size))
     samples = _resampled_rho(x, y, np.random.default_rng(seed), resamples)
     low, high = percentile_ends(samples[np.isfinite(samples)])
-    ends = {"ci_low": float(low), "ci_high": float(high)}
-    return {"rho": float(found.statistic), **ends, "p": float(found.pvalue), "n_items": int(x.size)}
+    ends = {"ci_low": float(low), "ci_high": float(high)} if low < high else {"ci_low": None, "ci_high": None}
+    return {"rho": float(found.statistic), **ends, "p": p, "n_items": int(x.size)}
+
+
+def _exact_p(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+    """Two-sided p of a rank correlation over every pairing of few values, where no approximation holds."""
+    from scipy.stats import permutation_test, rankdata
+
+    a, b = rankdata(x) - (x.size + 1) / 2, rankdata(y) - (y.size + 1) / 2
+
+    def strength(pairing: NDArray[np.float64]) -> float:
+        return abs(float(pairing @ b))
+
+    found = permutation_test((a,), strength, permutation_type="pairings", n_resamples=np.inf, alternative="greater")
+    return float(found.pvalue)
 
 
 def _resampled_rho(
@@ -101,7 +119,8 @@ def _accuracy(means: NDArray[np.float64], n_replicates: int, seed: int) -> dict[
 def gain_rows(gain: Gains, *, seed: int = 0) -> list[Row]:
     """Difference of each method to the reference over all its backbones, on each quarter of the difficulties."""
     keys = [(method, place) for method in gain.compared() for place in range(N_QUARTILES)]
-    columns = [np.where(gain.strata == place, gain.pooled(gain.cells_of(method)), np.nan) for method, place in keys]
+    quartile = quarters(gain.difficulty)
+    columns = [np.where(quartile == place, gain.pooled(gain.cells_of(method)), np.nan) for method, place in keys]
     found = contrasts(np.column_stack(columns), seed=seed) if columns else []
     rows = []
     for (method, place), contrast in zip(keys, found, strict=True):

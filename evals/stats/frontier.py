@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.stats.contrasts import Row, contrast_row, contrasts, with_holm
+from evals.stats.contrasts import Row, contrast_row, contrasts
 from evals.stats.cost import Key, Priced
+from evals.stats.paired_tests import with_holm
 
 Point = tuple[float, float]
 """Cost and accuracy."""
@@ -89,24 +90,24 @@ def best_mixture(points: Mapping[_NameT, Point], budget: float) -> dict[_NameT, 
 
 
 def matched_rows(
-    rows: Mapping[Key, Priced], controls: Collection[Key], *, strata: NDArray[np.int32], seed: int = 0
+    rows: Mapping[Key, Priced], controls: Collection[Key], *, difficulty: NDArray[np.float64], seed: int = 0
 ) -> list[Row]:
     """Accuracy of each other row minus that of the best mixture of controls that costs no more.
 
-    The mixture is chosen on the items shown, which favours the controls; interval and test take it as given, whole
-    items stratified, and p is adjusted over the rows. Rows cheaper than every control have no mixture and no numbers.
+    The mixture is chosen on the items shown, which favours the controls; interval and test take it as given, and
+    p is adjusted over the rows. Rows cheaper than every control have no mixture and no numbers.
 
     Args:
         rows: of known cost.
         controls: those of which mixtures are made.
-        strata: shape (n_items,), quartile of difficulty.
+        difficulty: shape (n_items,), NaN where unknown.
         seed: of resampling and test.
     """
     points = {key: (rows[key].mean or 0.0, rows[key].accuracy) for key in rows}
     base = {key: points[key] for key in controls}
     mixtures = {key: best_mixture(base, points[key][0]) for key in rows if key not in base}
     columns = [rows[key].score - _mixed(rows, mixture) for key, mixture in mixtures.items()]
-    found = contrasts(np.column_stack(columns), strata=strata, seed=seed) if columns else []
+    found = contrasts(np.column_stack(columns), difficulty=difficulty, seed=seed) if columns else []
     table = []
     for (key, mixture), contrast in zip(mixtures.items(), found, strict=True):
         numbers = contrast_row(contrast)

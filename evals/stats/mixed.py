@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from evals.stats.mixed_design import Design, Model, design, obstacle
+from evals.stats.mixed_design import Design, Kind, Model, design, obstacle
 from evals.stats.mixed_fit import BOUNDARY, Solution, require_gpboost, solve
 from evals.stats.mixed_results import Coefficient, DifficultyModels, Fit, LikelihoodRatio, OddsRatio, Variance
 from evals.stats.mixed_rows import Codes, Rows, listed, random_terms, rows_of
@@ -93,6 +93,8 @@ def try_difficulty_models(study: Study, *, reference: str | None = None) -> tupl
         return difficulty_models(study, reference=reference), None
     except ConfigError as error:
         return None, str(error)
+    except Exception as error:  # noqa: BLE001 - an engine of another version may raise anything; the rest needs none
+        return None, f"gpboost failed ({type(error).__name__}: {error})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,7 +155,7 @@ class _Fitted:
                 continue
             yield LikelihoodRatio(smaller, larger, max(chi2, 0.0), df, float(chdtrc(df, max(chi2, 0.0))))
 
-    def ratios(self, model: Model, kind: str) -> tuple[OddsRatio, ...]:
+    def ratios(self, model: Model, kind: Kind) -> tuple[OddsRatio, ...]:
         """Exponentials of the estimable coefficients of one kind, with Wald's intervals and p; Holm's p over all."""
         from scipy.special import ndtr, ndtri
         from statsmodels.stats.multitest import multipletests
@@ -161,7 +163,11 @@ class _Fitted:
         if model not in self.solutions:
             return ()
         made, found = self.designs[model], self.solutions[model]
-        places = [place for place, column in enumerate(made.columns) if column.kind == kind and made.estimable[place]]
+        places = [
+            place
+            for place, column in enumerate(made.columns)
+            if column.kind == kind and made.estimable[place] and column.method not in self._incomparable(kind)
+        ]
         if not places:
             return ()
         value, half = found.coef[places], float(ndtri(0.975)) * found.se[places]
@@ -173,6 +179,10 @@ class _Fitted:
             OddsRatio(column.method, column.backbone or None, *row)
             for column, row in zip(columns, numbers, strict=True)
         )
+
+    def _incomparable(self, kind: Kind) -> set[str]:
+        """Methods whose slopes say nothing, since M1 cannot tell the effect that they would multiply."""
+        return {column.method for column in self._design("M1").lost} if kind == "slope" else set()
 
     def _differs(self, model: Model, smaller: Model) -> bool:
         """Whether a model has more effects than a smaller one that these rows can tell; noted where it has not."""

@@ -48,11 +48,11 @@ class Solution:
 
 
 def require_gpboost() -> None:
-    """ConfigError where gpboost is not installed."""
+    """ConfigError where gpboost is not installed, or cannot load its own library."""
     try:
         import gpboost
-    except ImportError as error:
-        raise ConfigError("mixed models need gpboost: pip install 'trinity-suite[stats]'") from error
+    except (ImportError, OSError) as error:
+        raise ConfigError(f"mixed models need gpboost: pip install 'trinity-suite[stats]' ({error})") from error
     # It prints its log to stdout otherwise.
     gpboost.register_logger(logging.getLogger("gpboost"))
 

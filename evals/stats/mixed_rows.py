@@ -8,10 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from evals.stats.methods import METHODS, SINGLE
 from evals.stats.study import Study
-
-COPIES = ("single", "best_single", "lookup", "oracle")
-"""Methods that repeat one another's answers: of those in a study the first is kept."""
 
 MIN_GROUPS = 10
 """Fewest groups with several rows from which a variance between groups is estimated."""
@@ -97,12 +95,36 @@ def listed(names: Collection[str]) -> str:
 
 
 def _without_copies(study: Study, notes: list[str]) -> Mask:
-    """All rows except those of methods that repeat another's answers: an answer counted twice narrows intervals."""
-    first, *others = [name for name in COPIES if name in _present(study.methods, study.method)] or [""]
-    if others:
-        notes.append(f"{listed(others)}: left out of the models, since their answers are those of {first} again.")
-    dropped = [study.methods.index(name) for name in others]
-    return ~np.isin(study.method, dropped)
+    """All rows except those that give another method's answers again: an answer counted twice narrows intervals."""
+    there = _present(study.methods, study.method)
+    kept = np.ones(study.method.size, dtype=np.bool_)
+    dropped: dict[str, list[str]] = {}
+    for known in METHODS:
+        originals = [name for name in known.copies if name in there]
+        if known.name not in there or not originals:
+            continue
+        own = _rows_of(study, [known.name])
+        same = np.isin(study.backbone, study.backbone[_rows_of(study, originals)])
+        again = own if known.any_agent and SINGLE in originals else own & same
+        names = [known.name] if again.sum() == own.sum() else _cells(study, known.name, again)
+        dropped.setdefault(originals[0], []).extend(names if again.any() else [])
+        kept &= ~again
+    notes += [
+        f"{listed(names)}: left out of the models, since their answers are those of {first} again."
+        for first, names in dropped.items()
+        if names
+    ]
+    return kept
+
+
+def _rows_of(study: Study, methods: Collection[str]) -> Mask:
+    """The rows of some methods."""
+    return np.isin(study.method, [place for place, name in enumerate(study.methods) if name in methods])
+
+
+def _cells(study: Study, method: str, rows: Mask) -> list[str]:
+    """A method on each of the backbones of some rows."""
+    return [f"{method} on {name}" for name in _present(study.backbones, study.backbone[rows])]
 
 
 def _known_difficulty(study: Study, kept: Mask, notes: list[str]) -> tuple[Mask, bool]:

@@ -3,6 +3,48 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+POWER = 0.8
+"""With which differences are to be found."""
+EFFECTS = (0.01, 0.02, 0.05)
+"""Differences for which the number of items needed is told."""
+_FEWEST = 2
+"""Items that have a spread."""
+_ROUNDING = 1e-12
+"""Scores that were added in another order differ by less."""
+
+
+class Detectable(NamedTuple):
+    """What a paired comparison of `n_items` items could find.
+
+    `difference` is the smallest one, None with a `reason`; `items_needed` how many items each of `EFFECTS` takes.
+    """
+
+    n_items: int
+    difference: float | None
+    reason: str | None
+    items_needed: dict[str, int | None]
+
+
+def detectable(differences: NDArray[np.float64]) -> Detectable:
+    """What n paired items with the spread of these differences find with power .8 (two-sided 5 %).
+
+    Args:
+        differences: shape (n,), NaN where an item was not graded for both.
+    """
+    values = differences[np.isfinite(differences)]
+    nothing = dict.fromkeys(map(str, EFFECTS))
+    if values.size < _FEWEST:
+        return Detectable(values.size, None, "fewer than two items are graded for both", nothing)
+    if np.ptp(values) < _ROUNDING:
+        return Detectable(values.size, None, "they differ by the same on every item", nothing)
+    sd = float(np.std(values, ddof=1))
+    needed = {str(effect): items_needed(effect, sd=sd) for effect in EFFECTS}
+    return Detectable(values.size, minimum_detectable_difference(values.size, sd=sd), None, needed)
 
 
 def minimum_detectable_difference(
@@ -10,7 +52,7 @@ def minimum_detectable_difference(
     *,
     sd: float | None = None,
     discordance: float | None = None,
-    power: float = 0.8,
+    power: float = POWER,
     alpha: float = 0.05,
 ) -> float | None:
     """Smallest true mean difference that a two-sided paired t-test on `n` items finds with probability `power`.
@@ -33,7 +75,7 @@ def minimum_detectable_difference(
     """
     spread = _spread(sd, discordance)
     _check(power, alpha)
-    if n < 2 or spread == 0:  # noqa: PLR2004  (two items are the fewest that have a spread)
+    if n < _FEWEST or spread == 0:
         return None
     return _noncentrality(n - 1, power, alpha) / math.sqrt(n) * spread
 
@@ -43,7 +85,7 @@ def items_needed(
     *,
     sd: float | None = None,
     discordance: float | None = None,
-    power: float = 0.8,
+    power: float = POWER,
     alpha: float = 0.05,
 ) -> int | None:
     """The fewest items with which a two-sided paired t-test finds a true mean `difference` with probability `power`.

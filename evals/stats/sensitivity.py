@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from evals.stats.contrasts import Row, cells, gains
-from evals.stats.study import Study
+from evals.stats.contrasts import Row, gains
+from evals.stats.study import Study, cells
 
 
 def truncation_rows(study: Study, reference: str) -> list[Row]:

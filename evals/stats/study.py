@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evals.stats.axes import AXES
 from trinity.errors import LedgerError
 from trinity.types import UNGRADED
 
 if TYPE_CHECKING:
     from trinity.runs.records import Columns
 
-AXES = ("weighted_tokens", "cost_usd", "gflop")
-"""Columns that a study's `costs` are made from."""
+_COSTS = tuple(axis.column for axis in AXES)
 COLUMNS = (
     *("task", "split", "status", "method", "variant", "backbone", "pool_kind", "item_id", "replicate_index"),
-    *("difficulty", "difficulty_kind", "score", "raw_score", *AXES),
+    *("difficulty", "difficulty_kind", "score", "raw_score", *_COSTS),
 )
 """Columns that `studies` reads."""
 N_QUARTILES = 4
@@ -42,7 +42,7 @@ class Study:
         score: shape (n,), in [0, 1].
         correct: shape (n,), whether the score reaches the task's threshold.
         truncated: shape (n,), whether the answering call hit its length cap.
-        costs: cost axis (weighted_tokens, cost_usd, gflop) to shape (n,), NaN where unknown.
+        costs: column of a cost axis to shape (n,), NaN where unknown.
         difficulty: shape (n_items,), NaN where unknown.
         difficulty_kind: human, irt or constructed.
         raw_score: shape (n,), what grading the text alone gives, NaN where unknown; None where nobody kept it.
@@ -78,17 +78,8 @@ class Study:
 
     @property
     def quartile(self) -> NDArray[np.int32]:
-        """Quarter of the known difficulties, shape (n_items,): 0 (easiest) to 3, -1 where unknown.
-
-        Equal difficulties share a quarter, which may leave the others uneven or empty.
-        """
-        finite = np.isfinite(self.difficulty)
-        places = np.full(self.difficulty.size, -1, dtype=np.int32)
-        if finite.any():
-            known = self.difficulty[finite]
-            edges = np.quantile(known, np.arange(1, N_QUARTILES) / N_QUARTILES)
-            places[finite] = np.searchsorted(edges, known, side="left")
-        return places
+        """`quarters` of the items' difficulties, shape (n_items,)."""
+        return quarters(self.difficulty)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -125,6 +116,33 @@ class Study:
         return cells * n_items + self.item
 
 
+def quarters(difficulty: NDArray[np.float64]) -> NDArray[np.int32]:
+    """Quarter of the known difficulties, shape (n_items,) as they are: 0 (easiest) to 3, -1 where unknown.
+
+    Equal difficulties share a quarter, which may leave the others uneven or empty.
+    """
+    finite = np.isfinite(difficulty)
+    places = np.full(difficulty.size, -1, dtype=np.int32)
+    if finite.any():
+        known = difficulty[finite]
+        edges = np.quantile(known, np.arange(1, N_QUARTILES) / N_QUARTILES)
+        places[finite] = np.searchsorted(edges, known, side="left")
+    return places
+
+
+def cells(study: Study) -> list[tuple[int, int]]:
+    """Methods and backbones with a graded episode, as places of their names."""
+    return [(int(method), int(backbone)) for method, backbone in np.argwhere(study.replicates.any(axis=2))]
+
+
+def mean_over(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Means of the known values of each row of shape (n, k), NaN where there is none."""
+    known = np.isfinite(values)
+    means = np.full(len(values), np.nan)
+    np.divide(np.where(known, values, 0.0).sum(axis=1), known.sum(axis=1), out=means, where=known.any(axis=1))
+    return means
+
+
 class _Codes(dict[Any, int]):
     """Numbers names in the order in which they come."""
 
@@ -136,16 +154,18 @@ class _Codes(dict[Any, int]):
         return np.fromiter(map(self.__getitem__, names), dtype=np.int32)
 
 
-def studies(batches: Iterable[Columns], agents: Collection[str]) -> list[Study]:
+def studies(batches: Iterable[Columns], agents: Mapping[str, str]) -> list[Study]:
     """One study a task, in the order of their names, the same for records in any order.
 
-    Only the test split counts, and of it the graded episodes. An episode's backbone is its variant where that names
-    an agent (one model at two settings is two agents), else its record's backbone; its method carries the variant in
-    its name where that is neither empty nor an agent (`coordinator sampled`). Memory: about 60 bytes an episode.
+    Only the test split counts, and of it the graded episodes. An episode's backbone is the agent that its variant
+    names, up to an `@` (one model at two settings is two agents; `large@T=0.8` is `large`); else the only agent of the
+    record's model; else what the record calls it: a pool, several models, or a model of several agents. Its method
+    carries in its name what else the variant says (`coordinator sampled`, `vote T=0.8`). Memory: about 60 bytes an
+    episode.
 
     Args:
         batches: columns of records, `COLUMNS` among them (see `trinity.runs.records.read_columns`).
-        agents: names of the pool's agents.
+        agents: names of the pool's agents, each with its model.
 
     Raises:
         LedgerError: an episode is there twice or without a score in [0, 1], a task's records are of several kinds
@@ -159,7 +179,7 @@ def studies(batches: Iterable[Columns], agents: Collection[str]) -> list[Study]:
     parts.clear()
     known = {name: list(found) for name, found in codes.items()}
     order = sorted(codes["task"], key=str)
-    return [_study(whole, codes["task"][task], known, frozenset(agents)) for task in order]
+    return [_study(whole, codes["task"][task], known, agents) for task in order]
 
 
 def _encoded(batch: Columns, codes: Mapping[str, _Codes]) -> dict[str, NDArray[Any]]:
@@ -170,7 +190,7 @@ def _encoded(batch: Columns, codes: Mapping[str, _Codes]) -> dict[str, NDArray[A
     def text(name: str) -> NDArray[Any]:
         return np.asarray(batch[name], dtype=object)[kept]
 
-    numbers = ("replicate_index", "difficulty", "score", "raw_score", *AXES)
+    numbers = ("replicate_index", "difficulty", "score", "raw_score", *_COSTS)
     return {
         "task": codes["task"].of(text("task")),
         "item": codes["item"].of(zip(text("task"), text("item_id"), strict=True)),
@@ -183,7 +203,7 @@ def _encoded(batch: Columns, codes: Mapping[str, _Codes]) -> dict[str, NDArray[A
 
 
 def _study(
-    whole: Mapping[str, NDArray[Any]], task: int, known: Mapping[str, list[Any]], agents: frozenset[str]
+    whole: Mapping[str, NDArray[Any]], task: int, known: Mapping[str, list[Any]], agents: Mapping[str, str]
 ) -> Study:
     """The study of one task."""
     rows = {name: column[whole["task"] == task] for name, column in whole.items()}
@@ -202,18 +222,20 @@ def _study(
         backbones=backbones,
         items=items,
         **{column: rows[column] for column in _ROWS},
-        costs={axis: rows[axis] for axis in AXES},
+        costs={column: rows[column] for column in _COSTS},
         difficulty=_difficulty(name, rows, items),
         difficulty_kind=" and ".join(sorted({kind for _, kind in kinds if kind})) or None,
         raw_score=rows["raw_score"],
     )
 
 
-def _names(method: str, variant: str, backbone: str, agents: frozenset[str]) -> tuple[str, str]:
+def _names(method: str, variant: str, backbone: str, agents: Mapping[str, str]) -> tuple[str, str]:
     """Method and backbone of a study, from what a record calls them."""
-    if variant in agents:
-        return method, variant
-    return (f"{method} {variant}" if variant else method), backbone
+    agent, _, setting = (variant, "", "") if variant in agents else variant.partition("@")
+    if agent not in agents:
+        alone = [name for name, model in agents.items() if model == backbone]
+        agent, setting = alone[0] if len(alone) == 1 else backbone, variant
+    return (f"{method} {setting}" if setting else method), agent
 
 
 def _indexed(codes: NDArray[np.int32], names: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.int32]]:

@@ -1,6 +1,6 @@
 """A report of 10,000 episodes: seconds to write it, its size, and seconds until Chromium shows its list.
 
-The page is opened three times in a fresh tab; the median counts. Without a browser on PATH that line is left out.
+The page is opened three times in a fresh tab; the median counts. Without a browser on PATH its line says so.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import json
 import random
 import shutil
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -20,6 +19,7 @@ from tests.evals.report.told import Texts, told_run
 ITEMS = 3334
 """With three episodes each."""
 MOST_SECONDS = 3.0
+MOST_WRITING_S = 30.0
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -40,7 +40,7 @@ def report(folder: Path) -> tuple[Path, dict[str, float]]:
     _, page = write_reports(folder, data)
     seconds = time.perf_counter() - began
     beside = sum(file.stat().st_size for file in (folder / "report_data").glob("*"))
-    return page, {"write_s": round(seconds, 2), "page_mb": page.stat().st_size / 1e6, "beside_mb": beside / 1e6}
+    return page, {"write_s": seconds, "page_mb": page.stat().st_size / 1e6, "beside_mb": beside / 1e6}
 
 
 def opening_seconds(page: Path, browser: str) -> float:
@@ -61,24 +61,28 @@ def opening_seconds(page: Path, browser: str) -> float:
     return statistics.median(times)
 
 
+def line(what: str, value: float | None, most: float, **more: float) -> dict[str, object]:
+    """One result; `ok` is judged before rounding, and unknown without a value."""
+    return {
+        "bench": f"report: {what}",
+        "episodes": 3 * ITEMS,
+        "value": None if value is None else round(value, 2),
+        "unit": "s",
+        "target": f"value <= {most:g}",
+        "ok": None if value is None else value <= most,
+        **{key: round(number, 2) for key, number in more.items()},
+    }
+
+
 def main() -> None:
-    """Print the lines; fail where opening takes too long."""
+    """Print the results as JSON lines."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     with tempfile.TemporaryDirectory() as folder:
         page, written = report(Path(folder))
-        print(
-            json.dumps(
-                {"bench": "report", "episodes": 3 * ITEMS, **{key: round(value, 2) for key, value in written.items()}}
-            )
-        )
-        if browser is None:
-            return
-        seconds = opening_seconds(page, browser)
-    print(
-        json.dumps({"bench": "report", "what": "open in Chromium", "seconds": round(seconds, 2), "most": MOST_SECONDS})
-    )
-    if seconds > MOST_SECONDS:
-        sys.exit(f"a report of {3 * ITEMS} episodes opens in {seconds:.1f} s, more than {MOST_SECONDS} s")
+        print(json.dumps(line("write", written.pop("write_s"), MOST_WRITING_S, **written)))
+        seconds = None if browser is None else opening_seconds(page, browser)
+    note = {} if browser else {"note": f"none of {', '.join(BROWSERS)} is on PATH"}
+    print(json.dumps(line("open in Chromium", seconds, MOST_SECONDS) | note))
 
 
 if __name__ == "__main__":

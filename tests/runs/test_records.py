@@ -316,3 +316,14 @@ def read_or_none(path: Path) -> list[Record] | None:
         return list(read_records(path))
     except LedgerError:
         return None
+
+
+@pytest.mark.parametrize(("private", "others"), [(True, 0), (False, 0o044)])
+def test_private_records(make_record: MakeRecord, tmp_path: Path, others: int, *, private: bool) -> None:
+    """Records that hold restricted answers are for their owner's eyes alone."""
+    before = os.umask(0o022)
+    try:
+        write_records(tmp_path / "records.parquet", [make_record()], private=private)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "records.parquet").stat().st_mode & 0o077 == others

@@ -57,15 +57,24 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 def write_json(path: Path, obj: Any) -> None:
-    """Write `obj` as indented JSON in one step; keys keep their order, which a configuration's tasks and methods need.
+    """Write `obj` as `json_bytes` makes it, in one step.
 
     Raises:
         LedgerError: it could not be written; an older file is as before.
         ValueError: `obj` holds NaN or infinity.
     """
+    write_atomic(path, json_bytes(obj))
+
+
+def json_bytes(obj: Any) -> bytes:
+    """`obj` as indented JSON; keys keep their order, which a configuration's tasks and methods need.
+
+    Raises:
+        ValueError: `obj` holds NaN or infinity.
+    """
     text = json.dumps(obj, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     # A lone surrogate has no UTF-8 form; its backslash form is the JSON escape of the same character.
-    write_atomic(path, text.encode("utf-8", "backslashreplace"))
+    return text.encode("utf-8", "backslashreplace")
 
 
 def read_json(path: Path) -> Any:

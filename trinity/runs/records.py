@@ -87,10 +87,11 @@ def comparable(record: Record) -> dict[str, Any]:
     return {name: value for name, value in _printable(record).items() if name not in NOT_COMPARED}
 
 
-def write_records(path: Path, records: Iterable[Record]) -> None:
+def write_records(path: Path, records: Iterable[Record], *, private: bool = False) -> None:
     """Write `records` as parquet in one step; they are streamed, so memory stays flat. Page checksums are on.
 
-    UTF-8 has no form for lone surrogates; they are written as backslash escapes.
+    UTF-8 has no form for lone surrogates; they are written as backslash escapes. With `private` nobody but the owner
+    may read the file.
 
     Raises:
         LedgerError: it could not be written; an older file is as before.
@@ -100,12 +101,11 @@ def write_records(path: Path, records: Iterable[Record]) -> None:
 
     schema = _schema()
     rows = map(_printable, records)
-    with (
-        replacing(path) as temporary,
-        pq.ParquetWriter(temporary, schema, compression="zstd", write_page_checksum=True) as writer,
-    ):
-        while group := list(islice(rows, ROWS_PER_GROUP)):
-            writer.write_table(pa.Table.from_pylist(group, schema=schema))
+    with replacing(path) as temporary:
+        temporary.touch(mode=0o600 if private else 0o666)
+        with pq.ParquetWriter(temporary, schema, compression="zstd", write_page_checksum=True) as writer:
+            while group := list(islice(rows, ROWS_PER_GROUP)):
+                writer.write_table(pa.Table.from_pylist(group, schema=schema))
 
 
 def read_records(path: Path) -> Iterator[Record]:

@@ -60,11 +60,15 @@
 
   const fetched = (place, source) =>
     new Promise((resolve, reject) => {
-      awaited.set(place, resolve);
+      let came = false;
+      awaited.set(place, (data) => { came = true; resolve(data); });
       const script = document.createElement("script");
       script.src = source;
       script.onerror = () => reject(new Error(`${source} is missing; keep report_data beside report.html`));
-      script.onload = () => script.remove();
+      script.onload = () => {
+        script.remove();
+        if (!came) reject(new Error(`${source} is damaged; python -m trinity.report writes it anew`));
+      };
       document.head.append(script);
     });
 

@@ -356,6 +356,13 @@ class TestRefusals:
         found = compare(folders, Request(allow_differences=True))
         assert told(found, "graders") == ["Grader of sums: number/1 in A; number/2 in B."]
 
+    def test_a_task_that_one_run_lacks(self, runs: Runs) -> None:
+        """Where one of three runs has no grader of a task, that pair is compared on the others' tasks all the same."""
+        both = {"graders": {"sums": "number/1", "words": "letter/9"}}
+        folders = runs(ONCE_A, ONCE_B, ONCE_A, manifests=(both, both, {"graders": {"words": "letter/9"}}))
+        found = compare(folders, Request(methods=("coordinator",)))
+        assert {row["run"] for row in found["comparisons"]} == {"B", "C"}
+
     def test_graders_of_other_tasks(self, runs: Runs) -> None:
         """The grader of a task that nobody compares is nobody's matter."""
         folders = runs(ONCE_A, ONCE_B, manifests=({}, {"graders": {"sums": "number/1", "words": "letter/9"}}))
@@ -571,9 +578,9 @@ class TestDifferences:
 @pytest.mark.parametrize(
     ("right", "sentence"),
     [
-        (12, "better, +100.0 points on 12 items, p <0.001 adjusted."),
-        (5, "no difference is shown, +41.7 points on 12 items, p 0.062 adjusted; the interval leaves 0 out, but"),
-        (1, "no difference is shown, +8.3 points on 12 items, p 1.000 adjusted."),
+        (12, "better, +100.0 points on 12 items graded for both, p <0.001 adjusted."),
+        (5, "no difference is shown, +41.7 points on 12 items graded for both, p 0.062 adjusted; the interval leaves"),
+        (1, "no difference is shown, +8.3 points on 12 items graded for both, p 1.000 adjusted."),
     ],
 )
 def test_findings(runs: Runs, right: int, sentence: str) -> None:

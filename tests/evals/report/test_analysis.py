@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from statsmodels.stats.power import TTestPower
 
 from evals.report.analysis import build_analysis
 from evals.stats.study import Study
@@ -110,13 +111,14 @@ def test_costs_are_told_where_known(analysis: dict[str, Any]) -> None:
 
 
 def test_detectable_differences(analysis: dict[str, Any]) -> None:
-    """Smaller effects need more items, and 40 items find what needs 40."""
-    for row in analysis["tasks"]["sums"]["detectable"]:
-        needed = list(row["items_needed"].values())
-        assert needed == sorted(needed, reverse=True)
-        assert row["n_items"] == N_ITEMS
-        assert row["difference"] > 0.05
-        assert row["items_needed"]["0.05"] > N_ITEMS
+    """By statsmodels: what the coordinator's 40 differences to the best agent could show, and items for 5 points."""
+    rows = {row["method"]: row for row in analysis["tasks"]["sums"]["detectable"]}
+    sd = float(np.std(np.subtract(patterned(3), patterned(2)), ddof=1))
+    least = sd * TTestPower().solve_power(nobs=N_ITEMS, alpha=0.05, power=0.8)
+    needed = TTestPower().solve_power(effect_size=0.05 / sd, alpha=0.05, power=0.8)
+    row = rows["coordinator sampled"]
+    assert (row["n_items"], row["difference"]) == (N_ITEMS, pytest.approx(least, rel=1e-4))
+    assert row["items_needed"]["0.05"] == math.ceil(needed)
 
 
 def test_published_study() -> None:
@@ -165,13 +167,23 @@ def test_verdicts_go_to_their_task() -> None:
 
 
 def test_models_are_put_in() -> None:
-    """The mixed models' own words on what they cannot tell join the task's."""
+    """The mixed models' fits are there, and their own words on what they cannot tell join the task's."""
     study = make_study({("cot", "a"): patterned(1), ("vote", "a"): patterned(2)}, list(range(N_ITEMS)))
     task = build_analysis([study], reference="cot")["tasks"]["sums"]
-    told = task["models"]["not_identified"] if task["models"] else []
-    assert task["models"] is not None or any("mixed models" in note.lower() for note in task["not_identified"])
+    assert [fit["model"] for fit in task["models"]["fits"]] == ["M0", "M1", "M2"]
+    told = task["models"]["not_identified"]
+    assert any(note.startswith("There is one LLM (a)") for note in told)
     assert set(told) <= set(task["not_identified"])
     json.dumps(task, allow_nan=False)
+
+
+def test_models_of_some_tasks() -> None:
+    """Which tasks are fitted is asked of each study by itself."""
+    scores = {("cot", "a"): patterned(1), ("vote", "a"): patterned(2)}
+    both = [make_study(scores, task=name) for name in ("sums", "words")]
+    tasks = build_analysis(both, reference="cot", models=lambda study: study.task == "words")["tasks"]
+    assert tasks["sums"]["models"] is None
+    assert tasks["words"]["models"]["fits"]
 
 
 BACKBONES = {("cot", "a"): [1.0], ("cot", "b"): [1.0], ("vote", "c"): [1.0], ("vote", "a"): [1.0]}

@@ -225,6 +225,20 @@ def test_lost_data_is_missed_in_a_line(browser: Browser, tmp_path: Path, monkeyp
     page.close()
 
 
+@pytest.mark.parametrize("content", ["", 'trinityChunk(0,"abc'])
+def test_cut_data_is_missed_in_a_line(
+    content: str, browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is there and does not bring its chunk is said to be damaged."""
+    spilled(tmp_path, monkeypatch)
+    (cut,) = (tmp_path / "report_data").glob("0000-*.js")
+    cut.write_text(content)
+    page = opened(browser.new_page(), tmp_path / "report.html")
+    page.evaluate("location.hash = 'episode-0'")
+    page.wait_for_selector(f"text=report_data/{cut.name} is damaged; python -m trinity.report writes it anew")
+    page.close()
+
+
 def spilled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A report of twelve episodes in chunks of six, all of them beside the page."""
     monkeypatch.setattr(html, "EMBEDDED", 0)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from evals.report.analysis import build_analysis
-from evals.report.blocks import Bullets, Grid, Part, Text
+from evals.report.blocks import Block, Bullets, Grid, Part, Text
 from evals.report.content_analysis import analysis_parts
 from evals.stats.study import COLUMNS, studies
 from tests.evals.report.conftest import MANIFEST
@@ -13,6 +14,7 @@ from trinity.runs.records import columns_of
 from trinity.types import Record
 
 MODELS: dict[str, Any] = {
+    "reference": "single",
     "fits": [
         {
             "model": "M1",
@@ -93,8 +95,12 @@ ANALYSIS: dict[str, Any] = {
                     "accuracy": 0.5,
                     "accuracy_without": 0.54,
                     "accuracy_raw": 0.52,
+                    "difference": 0.05,
+                    "difference_without": -0.01,
+                    "difference_raw": None,
                 },
                 {"method": "x", "backbone": "b1", "n_truncated": 0},
+                {"method": "y", "backbone": "b1", "n_truncated": 0, "difference": 0.1, "difference_without": 0.0},
             ],
             "cost": {
                 "usd": {
@@ -106,12 +112,62 @@ ANALYSIS: dict[str, Any] = {
                             "ci_low": 0.01,
                             "ci_high": None,
                             "on_frontier": True,
-                        }
-                    ]
-                }
+                        },
+                        {"method": "vote", "backbone": "b2", "per_correct": None, "on_frontier": False},
+                        {"method": "x", "backbone": "b1", "per_correct": 0.04, "ci_low": 0.03, "ci_high": 0.05},
+                    ],
+                    "pooled": [
+                        {"method": "vote", "backbone": None, "per_correct": 0.03, "ci_low": 0.02, "ci_high": 0.05},
+                        {"method": "x", "backbone": None, "per_correct": 0.04, "ci_low": 0.03, "ci_high": 0.05},
+                    ],
+                    "ratios": [
+                        {"method": "vote", "backbone": name, "ratio": 2.5, "ci_low": 2, "ci_high": 3}
+                        for name in ("b1", "b2", None)
+                    ],
+                    "scale": "log",
+                    "low": 0.01,
+                    "high": 0.25,
+                    "area": 0.625,
+                    "area_controls": None,
+                    "matched": [
+                        {
+                            "method": "x",
+                            "backbone": "b1",
+                            "mixture": [
+                                {"method": "single", "backbone": "b1", "share": 0.25},
+                                {"method": "vote", "backbone": "b2", "share": 0.75},
+                            ],
+                            "mean": 0.02,
+                            "mixture_mean": 0.0175,
+                            "difference": 0.03,
+                            "ci_low": -0.01,
+                            "ci_high": 0.07,
+                            "p": 0.04,
+                            "p_holm": 0.08,
+                        },
+                        {"method": "z", "backbone": "b1", "mixture": [], "mean": 0.001, "mixture_mean": None},
+                    ],
+                },
+                "gflop": {
+                    "rows": [{"method": "vote", "backbone": "b2", "per_correct": 120, "ci_low": 99, "ci_high": 150}],
+                    "matched": [],
+                },
             },
             "models": MODELS,
-            "verifier": [{"method": "coordinator sampled", "n": 80, "true_accept": 0.9, "false_accept": None}],
+            "verifier": [
+                {
+                    "method": "coordinator sampled",
+                    "n": 80,
+                    "n_correct": 80,
+                    "true_accept": 0.9,
+                    "true_accept_low": 0.8,
+                    "true_accept_high": 0.95,
+                    "false_accept": None,
+                    "precision": 1.0,
+                    "precision_low": 0.9,
+                    "precision_high": 1.0,
+                }
+            ],
             "not_identified": ["One model: none can be left out."],
         },
         "words": {"not_identified": ["One model: none can be left out.", "No price is known."], "models": None},
@@ -134,18 +190,31 @@ def test_every_number_has_its_place() -> None:
         ["sums", "vote", "40", "12.5", "6,000", "n/a"],
         ["sums", "human", "40", "−0.50 (−0.70 to −0.25)", "0.002"],
         ["sums", "vote", "n/a", "n/a", "n/a", "+10.0 (+2.0 to +20.0)"],
-        ["sums", "M1", "vote", "all backbones", "1.5 (1.1 to 2.05)", "0.010", "0.020"],
-        ["sums", "M3", "vote", "b1", "2 (1 to 4)", "< 0.001", "< 0.001"],
+        ["sums", "M1", "vote", "single", "all backbones", "1.5 (1.1 to 2.05)", "0.010", "0.020"],
+        ["sums", "M3", "vote", "single", "b1", "2 (1 to 4)", "<0.001", "<0.001"],
         ["sums", "M0 in M1", "9.25", "2", "0.010"],
         ["sums", "M1", "correct ~ method + (1 | item)", "500", "−123.46", "256.9", "item 0.5 item:LLM ≈ 0"],
         ["sums", "vote", "b2", "40", "50.0", "+5.0 (0.0 to +10.0)", "0.500", "1.000", "3", "1"],
         ["sums", "vote", "b1", "+1.0 (−2.0 to +4.0)"],
-        ["sums", "vote", "b1", "0.02 (0.01 to ∞)", "USD"],
-        ["sums", "vote", "b1", "3", "50.0", "54.0", "52.0"],
-        ["sums", "coordinator sampled", "80", "90.0", "n/a"],
+        ["sums", "vote", "b1", "0.02 (0.01 to ∞)", "n/a", "USD"],
+        ["sums", "vote", "b2", "n/a", "120 (99 to 150)", ""],
+        ["sums", "vote", "all", "0.03 (0.02 to 0.05)", "n/a", ""],
+        ["sums", "x", "b1", "0.04 (0.03 to 0.05)", "n/a", ""],
+        ["sums", "vote", "b1", "2.5 (2 to 3)"],
+        ["sums", "vote", "b2", "2.5 (2 to 3)"],
+        ["sums", "vote", "all", "2.5 (2 to 3)"],
+        [
+            *("sums", "x", "b1", "USD", "25.0 % single · b1 75.0 % vote · b2", "0.0175", "0.02"),
+            *("+3.0 (−1.0 to +7.0)", "0.040", "0.080"),
+        ],
+        ["sums", "z", "b1", "USD", "none as cheap", "n/a", "0.001", "n/a", "n/a", "n/a"],
+        ["sums", "USD", "0.01 to 0.25, log", "62.5", "n/a"],
+        ["sums", "vote", "b1", "3", "50.0", "54.0", "52.0", "+5.0", "−1.0", "n/a"],
+        ["sums", "y", "b1", "0", "n/a", "n/a", "n/a", "+10.0", "0.0", "n/a"],
+        ["sums", "coordinator sampled", "80", "80", "90.0 (80.0 to 95.0)", "n/a", "100.0 (90.0 to 100.0)"],
     ):
         assert row in found
-    assert len(found) == 14
+    assert len(found) == 24
 
 
 def test_every_part_says_its_kind_of_pool() -> None:
@@ -154,8 +223,57 @@ def test_every_part_says_its_kind_of_pool() -> None:
     assert all(part.blocks[0] == Text("Recorded pool, test items.") for part in parts)
     assert [part.heading for part in parts] == [
         "Against the best single agent", "Difficulty", "Mixed models of difficulty", "Method and backbone",
-        "Cost per correct answer", "Sensitivity", "Verifiers", "What this analysis cannot tell",
+        "Cost per correct answer", "Cost beside that of the best single agent", "Accuracy at the same cost",
+        "What a budget buys", "Truncated answers", "Verifiers", "What this analysis cannot tell",
     ]  # fmt: skip
+
+
+def test_every_table_is_explained() -> None:
+    """Each part with a table says how to read it, what is counted, and what Holm's p allows for."""
+    found = {part.heading: part.blocks for part in analysis_parts(ANALYSIS, {})}
+    for blocks in found.values():
+        n_tables = sum(isinstance(block, Grid) for block in blocks)
+        assert sum(isinstance(block, Text) for block in blocks[1:]) >= min(n_tables, 1)
+    said = {heading: words(blocks) for heading, blocks in found.items()}
+    against = said["Against the best single agent"]
+    assert "Repaired: answers (one an item and backbone, replicates averaged)" in against
+    assert "Holm's p allows for all methods of one task." in against
+    assert "Repaired and broken count items." in said["Method and backbone"]
+    assert "Mixtures are chosen on the items shown, which favours the controls." in said["Accuracy at the same cost"]
+
+
+def words(blocks: Sequence[Block]) -> str:
+    """The paragraphs of a part."""
+    return " ".join(block.text for block in blocks if isinstance(block, Text))
+
+
+def models_of(**changes: Any) -> list[Part]:
+    """The part on models, where they say something else."""
+    tasks = {"sums": {"models": {**MODELS, **changes}}}
+    return analysis_parts({"pool_kind": "live", "reference": "best_single", "tasks": tasks}, {})
+
+
+def test_odds_ratios_name_what_they_stand_against() -> None:
+    """Where another method stands in the place of the analysis's reference it is said; where not, nothing is."""
+    (part,) = models_of()
+    assert "In sums single stands in the place of best_single" in words(part.blocks)
+    (part,) = models_of(reference="best_single")
+    assert "stands in the place" not in words(part.blocks)
+    assert ["sums", "M1", "vote", "best_single", "all backbones"] in [row[:5] for row in grids([part])]
+
+
+def test_models_without_odds_ratios_are_told() -> None:
+    """Log-likelihood, AIC and tests are shown without odds ratios, each alone too; without anything no heading."""
+    none: dict[str, list[Any]] = {"odds_ratios": [], "slope_ratios": [], "odds_ratios_by_backbone": []}
+    (part,) = models_of(**none)
+    assert [row[:3] for row in grids([part])] == [
+        ["sums", "M0 in M1", "9.25"],
+        ["sums", "M1", MODELS["fits"][0]["formula"]],
+    ]
+    assert "No odds ratio can be estimated" in words(part.blocks)
+    (part,) = models_of(**none, tests=[])
+    assert len(grids([part])) == 1
+    assert models_of(**none, tests=[], fits=[]) == []
 
 
 def test_a_sentence_of_several_tasks_stands_once() -> None:
@@ -180,7 +298,7 @@ def test_nothing_is_told_of_nothing() -> None:
 def test_a_real_analysis_can_be_told(run_records: list[Record]) -> None:
     """What `build_analysis` makes of the small run becomes tables whose rows fit their titles."""
     found = build_analysis(
-        studies(columns_of(run_records, COLUMNS), [agent["name"] for agent in MANIFEST["agents"]]),
+        studies(columns_of(run_records, COLUMNS), {agent["name"]: agent["model"] for agent in MANIFEST["agents"]}),
         reference="best_single",
         models=False,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import shlex
 from collections import Counter
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
+from evals.report.blocks import Grid, Text
+from evals.report.canvas import Picture
 from evals.report.content import parts
 from evals.report.data import ReportData
 from evals.report.markdown import report_text
@@ -80,6 +83,20 @@ def test_pictures_of_the_report_exist(folder: Path) -> None:
     assert names == [f"{name}.svg" for name in ("accuracy_cost", "choices", "failures", "latency", "training", "use")]
     assert all(f"](report_images/{name})\n\nLive pool" in text for name in names)
     assert sorted(path.name for path in folder.iterdir()) == ["report.html", "report.md", "report_images"]
+
+
+def test_every_table_says_its_kind_of_pool(data: ReportData) -> None:
+    """In each part with a table or a picture some text or caption names the kind of pool."""
+    pictures = {picture.name: picture for picture in drawn(data)}
+    shown = [
+        (part.heading, [block for block in part.blocks if isinstance(block, Grid | Picture)], part.blocks)
+        for part in parts(data, pictures)
+    ]
+    assert len([heading for heading, found, _ in shown if found]) >= 12
+    for heading, found, blocks in shown:
+        told = [block.text for block in blocks if isinstance(block, Text)]
+        told += [block.caption for block in blocks if isinstance(block, Picture)]
+        assert not found or any(re.search(r"\blive pool\b", text, re.IGNORECASE) for text in told), heading
 
 
 def test_report_is_the_same_bytes_each_time(folder: Path, data: ReportData) -> None:

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 from markupsafe import Markup
 
-from evals.report.page import Section, asset, bullet_list, code, figure, folded, html_table, page, paragraph, shown
+from evals.report.page import Section, asset, bullet_list, code, figure, folded, html_table, html_text, page, paragraph
 from evals.report.palette import PALETTE, themed, variables
 
 HOSTILE = '</script><script>window.hacked = 1</script><img src=x onerror="hacked()">&amp;\u202e\ud800\x00\u2028'
@@ -109,7 +109,7 @@ def test_lines_of_a_cell_stay_apart() -> None:
     """A line end in a cell is a line end; the first column and those called left are left aligned."""
     text = html_table(["a", "b", "c"], [["x\ny", "1", "2"]], left=2, strong={0})
     assert '<tr class="strong"><th scope="row" class="left">x<br>y</th><td class="left">1</td><td>2</td></tr>' in text
-    assert shown("a\nb") == Markup("a<br>b")
+    assert html_text("a\nb") == Markup("a<br>b")
 
 
 def test_an_empty_table_is_one() -> None:

@@ -12,12 +12,13 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import matplotlib as mpl
+import numpy as np
 import pytest
 
-from evals.report.canvas import Picture, room, shown
+from evals.report.canvas import Picture, picture_text, room
 from evals.report.labels import Box, Point, distance, place, strays
 from evals.report.palette import PALETTE
-from evals.report.plots import Dot, accuracy_cost, frontier
+from evals.report.plots import Dot, _draw_frontier, accuracy_cost
 from evals.report.plots_difficulty import difficulty, interaction, interacts
 from evals.report.plots_training import Training, choices, training
 from evals.report.plots_use import Use, failures, latency, latency_bin, quantiles, seconds, use
@@ -176,7 +177,7 @@ def test_hostile_names_can_be_drawn(make_record: MakeRecord, name: str) -> None:
         assert "".join(texts(picture))
         assert picture is not None
         assert "<script" not in picture.svg
-    assert "$" not in shown(name).replace(r"\$", "")
+    assert "$" not in picture_text(name).replace(r"\$", "")
 
 
 @pytest.mark.parametrize("costs", [(0.0, 0.0), (0.0, 5.0), (1.0, 1e6), (3.0, 3.0)])
@@ -189,16 +190,16 @@ def test_any_costs_can_be_drawn(make_record: MakeRecord, costs: tuple[float, flo
     assert accuracy_cost(summarise(records))
 
 
-def test_the_frontier() -> None:
-    """By cost, each more accurate than every cheaper one; of two at one cost the better, of two equals the cheaper."""
-    points = [(5.0, 0.9), (1.0, 0.5), (2.0, 0.4), (2.0, 0.7), (9.0, 0.9), (1.0, 0.3), (7.0, 0.95)]
-    dots = [Dot(cost, {"accuracy": accuracy}, "") for cost, accuracy in points]
-    assert [(dot.cost, dot.row["accuracy"]) for dot in frontier(dots)] == [
-        (1.0, 0.5),
-        (2.0, 0.7),
-        (5.0, 0.9),
-        (7.0, 0.95),
-    ]
+def test_the_frontier_is_drawn() -> None:
+    """Steps by cost, each more accurate than every cheaper one, up to the right edge; equal points are one step."""
+    from matplotlib.figure import Figure
+
+    points = [(5.0, 0.9), (1.0, 0.5), (2.0, 0.4), (2.0, 0.7), (9.0, 0.9), (1.0, 0.3), (7.0, 0.95), (7.0, 0.95)]
+    axes = Figure().add_subplot()
+    axes.set_xlim(0, 10)
+    _draw_frontier(axes, [Dot(cost, {"accuracy": accuracy}, "") for cost, accuracy in points])
+    (line,) = axes.lines
+    assert dict(np.asarray(line.get_xydata()).tolist()) == pytest.approx({1.0: 50, 2.0: 70, 5.0: 90, 7.0: 95, 10.0: 95})
 
 
 # ------------------------------------------------------------------------------------------------------- training

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from statsmodels.stats.power import TTestPower
 
 from evals.report.summary import plain, rows_of
 from evals.stats.intervals import wilson
@@ -152,6 +153,29 @@ def test_difference_is_paired_over_items_graded_for_both(make_record: MakeRecord
     assert row(found, "best_single")["reference"]
 
 
+def test_the_coordinators_tests_are_adjusted_together(make_record: MakeRecord) -> None:
+    """6 of 6 and 5 of 5 items repaired: 2/64 and 2/32 by McNemar; Holm doubles the first, and the vote counts not."""
+    items = {"best_single": 0, "vote": 6}
+    rows = [make_record(float(n < k), method=m, item_id=str(n)) for m, k in items.items() for n in range(6)]
+    for variant, right in (("sampled", 6), ("argmax", 5)):
+        rows += [make_record(float(n < right), method="coordinator", variant=variant, item_id=str(n)) for n in range(6)]
+    found = summarise(rows)
+    tests = {name: row(found, "coordinator", name) for name in ("sampled", "argmax")}
+    assert [one["p"] for one in tests.values()] == pytest.approx([2 / 64, 2 / 32])
+    assert [one["p_holm"] for one in tests.values()] == pytest.approx([4 / 64, 4 / 64])
+    assert (row(found, "vote")["p"], row(found, "vote")["p_holm"]) == (pytest.approx(2 / 64), None)
+
+
+def test_replicates_of_an_interval_are_graded_ones(make_record: MakeRecord) -> None:
+    """Where one replicate of two failed on every item, the means are 0/1 scores, and the interval is Wilson's."""
+    records = [make_record(float(n < 6), 0, item_id=str(n)) for n in range(8)]
+    found = row(summarise([*records, *(make_record(None, 1, item_id=str(n)) for n in range(8))]))
+    expected = wilson(6, 8)
+    assert expected is not None
+    assert (found["ci_low"], found["ci_high"]) == pytest.approx(expected)
+    assert found["n_replicates"] == 2
+
+
 def test_items_of_equal_id_in_two_tasks_are_not_paired(make_record: MakeRecord) -> None:
     """Item `0` of one task is not item `0` of another."""
     records = [
@@ -180,8 +204,10 @@ def test_headroom(summary: dict[str, Any]) -> None:
 
 
 def test_detectable_difference_needs_a_spread(make_record: MakeRecord, summary: dict[str, Any]) -> None:
-    """The run's detectable difference is positive; where both sides never differ it is unknown, with the reason."""
-    assert 0 < summary["mdd"]["difference"] <= 2
+    """By statsmodels for 12 differences of known spread; where sides never differ it is unknown, with the reason."""
+    sd = np.std([-1 / 3, -1 / 3, 1, 1, 1, *[0] * 7], ddof=1)
+    effect = TTestPower().solve_power(nobs=12, alpha=0.05, power=0.8)
+    assert summary["mdd"]["difference"] == pytest.approx(effect * sd, rel=1e-4)
     assert summary["mdd"]["n_items"] == 12
     assert summary["mdd"]["comparison"].startswith("coordinator sampled")
     records = [

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from evals.report.table import agents_table, caption, markdown_table, mdd_sentence, summary_table
-from evals.report.text import clean, fenced, interval, markdown, number, percent
+from evals.report.text import clean, detectable_points, fenced, interval, markdown, number, p_value, percent
 from tests.evals.report.support import summarise
 from trinity.types import Record
 
@@ -114,15 +114,30 @@ def test_caption_says_kind_and_limits(summary: dict[str, Any], make_record: Make
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "word"), [(0.1, 0.3, "better,"), (-0.3, -0.1, "worse,"), (-0.1, 0.3, "no difference is shown")]
+    ("difference", "p", "words"),
+    [
+        (0.2, 0.04, "better, +20.0 points on 12 items graded for both, p 0.040 adjusted."),
+        (-0.2, 0.04, "worse, −20.0 points on 12 items graded for both, p 0.040 adjusted."),
+        (0.2, 0.06, "no difference is shown, +20.0 points on 12 items graded for both, p 0.060 adjusted; the interval"),
+    ],
 )
-def test_verdict_follows_the_interval(summary: dict[str, Any], low: float, high: float, word: str) -> None:
-    """The coordinator is called better or worse only where the interval leaves 0 out."""
+def test_verdict_follows_the_adjusted_test(summary: dict[str, Any], difference: float, p: float, words: str) -> None:
+    """The coordinator is called better or worse where the adjusted p allows it, whatever the interval leaves out."""
     changed = copy.deepcopy(summary)
     for row in changed["rows"]:
         if row["method"] == "coordinator":
-            row["diff"], row["diff_low"], row["diff_high"] = (low + high) / 2, low, high
-    assert sum(word in sentence for sentence in caption(changed)) == 2
+            row.update(diff=difference, diff_low=difference - 0.1, diff_high=difference + 0.1, p_holm=p)
+    assert sum(f"against the best single agent: {words}" in sentence for sentence in caption(changed)) == 2
+
+
+def test_p_value() -> None:
+    """Three decimals, none below a thousandth, n/a where nothing was tested."""
+    assert [p_value(p) for p in (0.0625, 0.00099, 0.001, None)] == ["0.062", "<0.001", "0.001", "n/a"]
+
+
+def test_detectable_points() -> None:
+    """A difference of more than 100 points cannot be: none is detectable."""
+    assert [detectable_points(value) for value in (0.123, 1.4, None)] == ["12.3", "none", "n/a"]
 
 
 def test_no_detectable_difference_is_said() -> None:

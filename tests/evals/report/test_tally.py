@@ -196,3 +196,13 @@ def test_items_are_ordered_by_task_and_id(make_record: MakeRecord) -> None:
     assert row.whole.scores.tolist() == [0.5, 0.75, 0.25]
     assert found.items == {"s": slice(0, 1), "t": slice(1, 3)}
     assert row.tasks["t"].means.tolist() == [0.75, 0.25]
+
+
+@pytest.mark.parametrize("place", [1, 3])
+def test_difficulty_is_told_once(make_record: MakeRecord, place: int) -> None:
+    """An item has the difficulty that any of its records tells, NaN where none does; two of them are refused."""
+    told = [("b", None), ("a", 2.0), ("b", None), ("a", None)]
+    records = [make_record(1.0, n, item_id=item, difficulty=value) for n, (item, value) in enumerate(told)]
+    np.testing.assert_array_equal(tally(cut(records, [place])).difficulty, [2.0, np.nan])
+    with pytest.raises(LedgerError, match=r"on a replicate \d has difficulty [23]\.0, another record of this item"):
+        tally(cut([*records, make_record(1.0, 9, item_id="a", difficulty=3.0)], [place]))

@@ -160,8 +160,42 @@ def test_restricted_texts_stay_in_the_run(tmp_path: Path, rule: str | None) -> N
     assert (made.shared, made.withheld) == ([], ["sums"])
     assert unpacked(index.data)["item"][0] == "sums-00000"
     text = write_html(tmp_path, data, []).read_text()
-    assert "The texts of these tasks must not leave" in text
+    assert told_of_texts(text) == (
+        "Scripted pool. Every test episode with its score, without texts: the licences of all tasks keep them in the "
+        "run."
+    )
     assert not re.search(r"What is|says|target \d|graded", "".join(map(str, contents(text))))
+
+
+def told_of_texts(text: str) -> str:
+    """The paragraph with which a page's transcripts begin."""
+    found = re.search(r'id="transcripts">.*?<p>(.*?)</p>', text, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def test_answers_recorded_elsewhere_stay_in_the_run(tmp_path: Path) -> None:
+    """A page of a recorded pool says so in one sentence, whatever the licence of its tasks, and shows no text."""
+    data = told_run(tmp_path / "l.sqlite", 3, pool_kind="recorded")
+    _, (chunk,), _ = blocks(data)
+    assert unpacked(chunk.data) == {"texts": [], "episodes": [None] * 9}
+    assert told_of_texts(write_html(tmp_path, data, []).read_text()) == (
+        "Recorded pool. Every test episode with its score, without texts: others recorded these answers, they stay in "
+        "the run."
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "tasks", "says"),
+    [
+        ("live", [], "Every test episode: whom it asked, what came back."),
+        ("live", ["a", "b"], "what came back. Of a, b only ids and scores: the licence keeps the texts in the run."),
+        ("recorded", [], "what came back."),
+    ],
+)
+def test_what_can_be_read_is_said(kind: str, tasks: list[str], says: str) -> None:
+    """Without withheld tasks everything can be read; of three tasks two are named."""
+    assert html._withheld(kind, tasks, 3).endswith(says)
 
 
 def test_calls_that_are_not_stored_are_named(told: ReportData, tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from evals.stats.study import AXES, Study
+from evals.stats.axes import AXES
+from evals.stats.study import Study
 
 Cells = Mapping[tuple[str, str], Sequence[float]]
 """(method, backbone) -> a number for each item."""
@@ -38,17 +39,17 @@ def make_study(scores: Cells, difficulty: Sequence[float] | None = None, *, task
         score=score,
         correct=score >= 1,
         truncated=np.zeros(score.size, dtype=np.bool_),
-        costs={axis: np.full(score.size, np.nan) for axis in AXES},
+        costs={axis.column: np.full(score.size, np.nan) for axis in AXES},
         difficulty=np.full(n_items, np.nan) if difficulty is None else np.array(difficulty, dtype=np.float64),
         difficulty_kind=None if difficulty is None else "human",
     )
 
 
-def with_costs(study: Study, costs: Cells, axis: str = "cost_usd") -> Study:
+def with_costs(study: Study, costs: Cells, column: str = "cost_usd") -> Study:
     """The study with what each item cost each method and backbone."""
     rows = zip(study.method, study.backbone, study.item, strict=True)
     values = [costs[study.methods[method], study.backbones[backbone]][item] for method, backbone, item in rows]
-    return replace(study, costs={**study.costs, axis: np.array(values, dtype=np.float64)})
+    return replace(study, costs={**study.costs, column: np.array(values, dtype=np.float64)})
 
 
 def with_truncated(study: Study, truncated: Sequence[tuple[str, str, int]], raw: float | None) -> Study:

@@ -65,5 +65,5 @@ def benchmark(name: str) -> Study:
     cells = [cell for cell in rows("cells") if cell["benchmark"] == name]
     played = [row for number, cell in enumerate(cells) for row in episodes(cell, number)]
     columns = {column: np.array([row[column] for row in played], dtype=object) for column in COLUMNS}
-    (study,) = studies([columns], {cell["backbone"] for cell in cells})
+    (study,) = studies([columns], {cell["backbone"]: cell["backbone"] for cell in cells})
     return study

@@ -1,9 +1,8 @@
-"""Whole items resampled: means, ratios, strata, and paired differences with what equal ones allow to say."""
+"""Whole items resampled: means, ratios and strata."""
 
 from __future__ import annotations
 
 import math
-import random
 import tracemalloc
 
 import numpy as np
@@ -12,104 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from evals.stats.bootstrap import (
-    PairedDifference,
-    bootstrap_means,
-    bootstrap_ratios,
-    joined_strata,
-    paired_difference,
-)
+from evals.stats.bootstrap import bootstrap_means, bootstrap_ratios, joined_strata
 from evals.stats.intervals import percentile_ends
 
 Numbers = NDArray[np.float64]
-
-
-def test_only_items_graded_for_both_count() -> None:
-    """Items of one method alone are left out: (1 - 0 + 0 - 0)/2 = .5 on two items."""
-    result = paired_difference({"a": 1.0, "b": 0.0, "only": 0.0}, {"b": 0.0, "a": 0.0, "other": 1.0}, seed=0)
-    assert result is not None
-    assert result == PairedDifference(0.5, 0.0, 1.0, 2)
-
-
-def test_pairing_removes_what_items_share() -> None:
-    """Two methods .1 +- .01 apart on items of very different difficulty are told apart by a narrow interval."""
-    generator = np.random.default_rng(0)
-    easy = dict(enumerate(generator.random(100) * 0.8))
-    better = {item: score + 0.1 + 0.01 * generator.standard_normal() for item, score in easy.items()}
-    result = paired_difference(better, easy, seed=0)
-    assert result is not None
-    assert 0.095 < result.ci_low < result.difference < result.ci_high < 0.105
-
-
-def test_order_of_items_does_not_matter() -> None:
-    """Mappings in another order give the same result to the last bit."""
-    generator = np.random.default_rng(1)
-    a, b = (dict(enumerate(generator.random(200))) for _ in range(2))
-    shuffled = list(a.items())
-    random.Random(0).shuffle(shuffled)
-    assert paired_difference(dict(shuffled), b, 3, 500) == paired_difference(a, b, 3, 500)
-    assert paired_difference(a, b, 4, 500) != paired_difference(a, b, 3, 500)
-
-
-def test_covers() -> None:
-    """The 95 % interval of 80 differences contains the true one in 92 to 98 % of 400 samples."""
-    generator = np.random.default_rng(7)
-    hits = 0
-    for number in range(400):
-        a = dict(enumerate((generator.random(80) < 0.7).astype(float)))
-        b = dict(enumerate((generator.random(80) < 0.5).astype(float)))
-        result = paired_difference(a, b, number, 600)
-        assert result is not None
-        hits += result.ci_low <= 0.2 <= result.ci_high
-    assert 368 <= hits <= 392
-
-
-def test_nothing_in_common() -> None:
-    """No item graded for both: None."""
-    assert paired_difference({"a": 1.0}, {"b": 1.0}, seed=0) is None
-    assert paired_difference({}, {}, seed=0) is None
-
-
-def test_one_item_decides_nothing() -> None:
-    """One item that one method alone solves leaves the sign open: p = 1/(1 + z^2), from p - (1 - p) to 1."""
-    result = paired_difference({"a": 1.0}, {"a": 0.0}, seed=0)
-    share = 1 / (1 + 1.959964**2)
-    assert result == pytest.approx((1.0, 2 * share - 1, 1.0, 1), abs=1e-6)
-    assert result is not None
-    assert result.ci_low < 0
-
-
-def test_equal_methods() -> None:
-    """50 items without any difference bound it by z^2/(50 + z^2) either way: about the rule of three's 3/50."""
-    scores = {item: float(item % 2) for item in range(50)}
-    result = paired_difference(scores, dict(scores), seed=0)
-    edge = 1.959964**2 / (50 + 1.959964**2)
-    assert result == pytest.approx((0.0, -edge, edge, 50), abs=1e-6)
-
-
-def test_costs_have_no_bound() -> None:
-    """Differences of costs may be of any size, and equal ones are then a single point."""
-    a, b = {"x": 900.0, "y": 400.0}, {"x": 500.0, "y": 0.0}
-    assert paired_difference(a, b, seed=0, bound=None) == (400.0, 400.0, 400.0, 2)
-    with pytest.raises(ValueError, match=r"difference of 400\.0 exceeds 1\.0: pass bound=None"):
-        paired_difference(a, b, seed=0)
-
-
-def test_ungraded_scores_are_refused() -> None:
-    """A NaN among the scores is an error, not a silent NaN in a table."""
-    with pytest.raises(ValueError, match="leave ungraded items out"):
-        paired_difference({"a": math.nan}, {"a": 1.0}, seed=0)
-
-
-def test_exchanged_methods_turn_the_signs() -> None:
-    """Exchanged methods give the same numbers with the signs turned, to the last bit, for coarse and fine scores."""
-    generator = np.random.default_rng(4)
-    for scores in (generator.random((2, 90)), generator.integers(0, 3, (2, 90)) / 2):
-        a, b = (dict(enumerate(row)) for row in scores.tolist())
-        one, other = paired_difference(a, b, 0), paired_difference(b, a, 0)
-        assert one is not None
-        assert other is not None
-        assert one == (-other.difference, -other.ci_high, -other.ci_low, other.n)
 
 
 def test_bootstrap_means_of_two_items_are_enumerated() -> None:
@@ -206,10 +111,18 @@ def test_many_columns_share_memory() -> None:
     assert peak < 40e6
 
 
-def test_small_strata_are_joined() -> None:
-    """Strata of 3, 8 and 30 items become two: 3 and 8 together are enough; a single small one stays alone."""
-    labels = np.repeat([0, 1, -1], [3, 30, 8]).astype(np.int32)
-    assert [int(np.sum(joined_strata(labels) == label)) for label in (-1, 0, 1)] == [11, 0, 30]
+def joined_sizes(sizes: list[int], labels: list[int]) -> dict[int, int]:
+    """Sizes by label of strata of these sizes once small ones are joined."""
+    joined = joined_strata(np.repeat(labels, sizes).astype(np.int32))
+    return dict(zip(*(found.tolist() for found in np.unique(joined, return_counts=True)), strict=True))
+
+
+def test_small_strata_join_their_neighbour() -> None:
+    """3 of the easiest join the second quarter, though the last one is smaller; of two neighbours the smaller one."""
+    assert joined_sizes([3, 30, 20, 12], [0, 1, 2, 3]) == {1: 33, 2: 20, 3: 12}
+    assert joined_sizes([30, 3, 20, 12], [0, 1, 2, 3]) == {0: 30, 2: 23, 3: 12}
+    assert joined_sizes([8, 3, 30], [-1, 0, 1]) == {-1: 11, 1: 30}
+    assert joined_sizes([30, 3, 9, 30], [2, 3, 100, 101]) == {2: 33, 101: 39}
     assert joined_strata(np.zeros(4, dtype=np.int32)).tolist() == [0, 0, 0, 0]
     assert np.unique(joined_strata(np.arange(40, dtype=np.int32) % 8)).size == 4
 

@@ -1,98 +1,20 @@
-"""Contrasts to a reference: tests by hand, exact symmetry, which row is compared to which, and what a pool is."""
+"""Contrasts to a reference: exact symmetry, strata, which row is compared to which, and what a pool is."""
 
 from __future__ import annotations
 
-import itertools
 import math
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from statsmodels.stats.multitest import multipletests
 
-from evals.stats.contrasts import (
-    Contrast,
-    contrasts,
-    gains,
-    holm,
-    interaction_rows,
-    leave_one_out_rows,
-    mean_over,
-    pooled_rows,
-    sign_flip_p,
-)
+from evals.stats.contrasts import Contrast, contrasts, gains, interaction_rows, leave_one_out_rows, pooled_rows
+from evals.stats.study import mean_over
 from tests.evals.stats.making import make_study
 
 Numbers = NDArray[np.float64]
-
-
-def test_mcnemar_by_hand() -> None:
-    """6 repaired and 1 broken: 2 x (C(7,0) + C(7,1)) / 2^7 = .125, whatever the other items do."""
-    differences = np.array([1.0] * 6 + [-1.0] + [0.0] * 50)
-    assert sign_flip_p(differences) == pytest.approx(2 * (1 + 7) / 128)
-    assert sign_flip_p(differences / 4) == pytest.approx(0.125)
-
-
-def test_nothing_differs() -> None:
-    """Methods that answer alike are not told apart: p is 1."""
-    assert sign_flip_p(np.zeros(9)) == 1.0
-    assert sign_flip_p(np.array([1.0, -1.0])) == 1.0
-
-
-def test_randomisation_is_enumerated_by_hand() -> None:
-    """Of the 8 sign changes of 1, .5 and .25 two give a sum as far from 0 as 1.75: p = 1/4."""
-    assert sign_flip_p(np.array([1.0, 0.5, 0.25])) == pytest.approx(2 / 8)
-    assert sign_flip_p(np.array([1.0, -0.5, 0.25])) == pytest.approx(6 / 8)
-
-
-def exact_p(differences: Numbers) -> float:
-    """The share of all sign changes whose sum is as far from 0."""
-    signs = np.array(list(itertools.product([1, -1], repeat=differences.size)))
-    return float(np.mean(np.abs(signs @ differences) >= abs(differences.sum()) - 1e-9))
-
-
-@pytest.mark.parametrize("distinct", [2, 18])
-def test_random_sign_changes_agree_with_all(distinct: int) -> None:
-    """For 18 items that differ, by two sizes or by 18, random sign changes give the exact p to their noise."""
-    sizes = np.linspace(0.2, 1, distinct)[np.arange(18) % distinct]
-    differences = sizes * np.where(np.arange(18) % 3 == 0, -1, 1)
-    p = exact_p(differences)
-    assert 0.02 < p < 0.5
-    assert sign_flip_p(differences) == pytest.approx(p, abs=4 * math.sqrt(p * (1 - p) / 9_999))
-
-
-def test_few_sizes_of_many_items() -> None:
-    """Differences of two sizes on 400 items, drawn as counts, have the p of a normal approximation."""
-    from scipy.stats import norm
-
-    differences = np.repeat([0.5, -0.5, 1.0, -1.0], [115, 85, 108, 92])
-    expected = 2 * norm.sf(differences.sum() / math.sqrt(float(differences @ differences)))
-    assert sign_flip_p(differences) == pytest.approx(expected, abs=0.015)
-
-
-def test_p_is_uniform_where_nothing_is_true() -> None:
-    """Of 400 studies without an effect 2 to 8 % are called significant at 5 %."""
-    generator = np.random.default_rng(0)
-    found = [sign_flip_p(generator.normal(size=40), flips=499) < 0.05 for _ in range(400)]
-    assert 8 <= sum(found) <= 32
-
-
-def test_holm_by_hand() -> None:
-    """.01, .04 and .03 become 3 x .01, then 2 x .03, then no less than that; no test counts for nothing."""
-    assert holm([0.01, None, 0.04, 0.03]) == [pytest.approx(0.03), None, pytest.approx(0.06), pytest.approx(0.06)]
-    assert holm([0.9, 0.8]) == [1.0, 1.0]
-    assert holm([None]) == [None]
-    assert holm([]) == []
-
-
-@settings(deadline=None)
-@given(st.lists(st.floats(0, 1), min_size=1))
-def test_holm_is_that_of_statsmodels(p_values: list[float]) -> None:
-    """Any p-values, ties among them, are adjusted as statsmodels does."""
-    assert holm(p_values) == pytest.approx(multipletests(p_values, method="holm")[1].tolist())
 
 
 @settings(deadline=None)
@@ -101,14 +23,14 @@ def test_exchanged_methods_turn_the_signs(seed: int, levels: int, n: int) -> Non
     """Differences of the other sign give the mirrored interval, the same p and wins for losses, to the last bit."""
     generator = np.random.default_rng(seed)
     values = generator.integers(-levels, levels + 1, size=(n, 2)) / levels
-    strata = (np.arange(n) % 4).astype(np.int32)
-    for one, other in zip(
-        contrasts(values, strata=strata, resamples=99), contrasts(-values, strata=strata, resamples=99), strict=True
-    ):
+    known = (np.arange(n) % 4).astype(np.float64)
+    both = (contrasts(sign * values, difficulty=known, resamples=99) for sign in (1, -1))
+    for one, other in zip(*both, strict=True):
         assert one is not None
         assert other is not None
         assert one == Contrast(
-            n, -other.difference, -other.ci_high, -other.ci_low, other.p, other.losses, other.wins, other.ties
+            *(n, -other.difference, -other.ci_high, -other.ci_low, -other.within_high, -other.within_low, other.p),
+            *(other.losses, other.wins, other.ties, other.test),
         )
 
 
@@ -117,7 +39,64 @@ def test_equal_differences_are_not_certain() -> None:
     (found,) = contrasts(np.zeros((40, 1)))
     edge = 1.959964**2 / (40 + 1.959964**2)
     assert found is not None
-    assert found == pytest.approx((40, 0, -edge, edge, 1, 0, 0, 40), abs=1e-6)
+    assert found[:-1] == pytest.approx((40, 0, -edge, edge, -edge, edge, 1, 0, 0, 40), abs=1e-6)
+
+
+def test_one_item_decides_nothing() -> None:
+    """One item that one method alone solves leaves the sign open: p = 1 / (1 + z^2), from p - (1 - p) to 1."""
+    (found,) = contrasts(np.ones((1, 1)))
+    assert found is not None
+    assert (found.ci_low, found.ci_high) == pytest.approx((2 / (1 + 1.959964**2) - 1, 1), abs=1e-6)
+    assert contrasts(np.full((3, 1), np.nan)) == [None]
+
+
+def test_constant_quarters_are_not_certain() -> None:
+    """Quarters that gain all or nothing have no spread within: the interval is that of the unstratified bootstrap."""
+    values = (np.arange(200) >= 100).astype(np.float64)[:, None]
+    (flat,), (plain,) = contrasts(values, difficulty=np.arange(200.0)), contrasts(values)
+    assert flat == plain
+    assert flat is not None
+    assert (flat.within_low, flat.within_high) == (flat.ci_low, flat.ci_high)
+    assert flat.ci_high - flat.ci_low == pytest.approx(2 * 1.96 * 0.5 / math.sqrt(200), rel=0.05)
+
+
+@pytest.mark.parametrize("values", [1 / 3, 0.1 + 0.2])
+def test_a_mean_keeps_its_digits(values: float) -> None:
+    """A half of ones and a half of thirds have the mean of these numbers, not of their first 12 decimals."""
+    column = np.repeat([1.0, values], 8)
+    (found,) = contrasts(column[:, None])
+    assert found is not None
+    assert found.difference == pytest.approx((1 + values) / 2, abs=1e-15)
+    assert any(found.ci_low == pytest.approx((8 - k + (8 + k) * values) / 16, abs=1e-15) for k in range(9))
+
+
+def test_a_difference_is_the_same_in_every_table() -> None:
+    """Alone, beside others, or without the items that it has not: quarters and draws are its own."""
+    generator = np.random.default_rng(5)
+    coarse, fine = generator.integers(-1, 2, 90) / 1.0, generator.random(90) - generator.random(90)
+    short = np.where(np.arange(90) < 60, coarse, np.nan)
+    known = generator.permutation(np.arange(90.0))
+    together = contrasts(np.column_stack([coarse, fine, short, coarse[::-1]]), difficulty=known, resamples=199)
+    for column, found in zip((coarse, fine, short), together, strict=False):
+        (alone,) = contrasts(column[:, None], difficulty=known, resamples=199)
+        assert found is not None
+        assert alone is not None
+        assert found[:-1] == pytest.approx(alone[:-1], abs=1e-13)
+    (cut,) = contrasts(coarse[:60, None], difficulty=known[:60], resamples=199)
+    assert together[2] == cut
+
+
+def test_tasks_are_strata() -> None:
+    """Two tasks of 50 items, one that always gains and one that never does, are resampled each with its own size."""
+    values = np.repeat([1.0, 0.0], 50)
+    values[::10] = 0.5
+    task = np.repeat([0, 1], 50).astype(np.int32)
+    (apart,), (mixed,) = contrasts(values[:, None], task=task), contrasts(values[:, None])
+    assert apart is not None
+    assert mixed is not None
+    within = math.sqrt(0.1 * 0.9 * 0.25 / 100)  # of each task a tenth is .5 away from the rest
+    assert apart.ci_high - apart.ci_low == pytest.approx(2 * 1.96 * within, rel=0.07)
+    assert mixed.ci_high - mixed.ci_low > 2 * (apart.ci_high - apart.ci_low)
 
 
 def test_interval_covers() -> None:
@@ -127,7 +106,7 @@ def test_interval_covers() -> None:
     gain = np.array([0.0, 0.1, 0.3, 0.2])[strata]
     after, before = generator.random((2, 100, 300))
     columns = (after < 0.5 + gain[:, None]).astype(np.float64) - (before < 0.5).astype(np.float64)
-    found = contrasts(columns, strata=strata, resamples=999)
+    found = contrasts(columns, difficulty=strata.astype(np.float64), resamples=999)
     hits = sum(row is not None and row.ci_low <= gain.mean() <= row.ci_high for row in found)
     assert 276 <= hits <= 294
 
@@ -182,7 +161,7 @@ def test_pooled_by_hand() -> None:
     (row,) = pooled_rows(gains(study, "cot"))
     assert row["difference"] == pytest.approx((1 + 0.5 + 0 - 0.5) / 4)
     assert (row["wins"], row["losses"], row["ties"], row["n_items"], row["n_backbones"]) == (3, 1, 4, 4, 2)
-    assert row["p"] == pytest.approx(exact_p(np.array([1, 0.5, -0.5])))
+    assert row["p"] == pytest.approx(6 / 8)  # of 8 sign changes only 1 - .5 - .5 and its mirror are nearer to 0
     left = {row["without"]: row["difference"] for row in leave_one_out_rows(gains(study, "cot"))}
     assert left == {"a": pytest.approx(0.25), "b": pytest.approx(0.25)}
 
@@ -218,17 +197,13 @@ def test_mean_over_known_values() -> None:
     np.testing.assert_array_equal(mean_over(values), [0.5, np.nan])
 
 
-def test_strata_narrow_what_difficulty_explains() -> None:
-    """A gain on hard items alone is known more closely when the four quarters keep their numbers of items."""
-    quarter = np.arange(200) // 50
-    scores: dict[tuple[str, str], list[float]] = {
-        ("cot", "a"): [0.0] * 200,
-        ("vote", "a"): (quarter >= 2).astype(float).tolist(),
-    }
-    widths: list[Any] = []
-    for difficulty in (None, np.arange(200.0).tolist()):
-        (row,) = interaction_rows(gains(make_study(scores, difficulty), "cot"))
-        widths.append(row["ci_high"] - row["ci_low"])
-    assert widths[0] == pytest.approx(2 * 1.96 * 0.5 / math.sqrt(200), rel=0.05)
-    # Each quarter is of equal differences: what is left is what 200 equal ones would allow.
-    assert widths[1] < widths[0] / 3
+def test_quarters_narrow_the_interval_that_takes_their_mix_as_given() -> None:
+    """Where nearly all hard items gain, quarters leave the exceptions' spread alone; for items like these half gain."""
+    gained = np.arange(200) >= 100
+    gained[::20] ^= True
+    scores = {("cot", "a"): [0.0] * 200, ("vote", "a"): gained.astype(float).tolist()}
+    (row,) = interaction_rows(gains(make_study(scores, np.arange(200.0).tolist()), "cot"))
+    assert row["ci_high"] - row["ci_low"] == pytest.approx(2 * 1.96 * 0.5 / math.sqrt(200), rel=0.05)
+    # Of 50 items of a quarter 2 or 3 are exceptions.
+    spread = math.sqrt(2 * (0.04 * 0.96 + 0.06 * 0.94) / 4 / 200)
+    assert row["within_high"] - row["within_low"] == pytest.approx(2 * 1.96 * spread, rel=0.07)

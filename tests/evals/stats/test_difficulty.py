@@ -109,3 +109,19 @@ def test_quarters_add_up() -> None:
     assert [row["n_items"] for row in rows] == [50] * 4
     whole = gain.pooled(gain.cells_of("Best-of-N")).mean()
     assert np.mean([row["difference"] for row in rows]) == pytest.approx(whole)
+
+
+@pytest.mark.parametrize(("accuracy", "p"), [([0.1, 0.2, 0.3], 1 / 3), ([0.4, 0.3, 0.2, 0.1], 1 / 12)])
+def test_few_items_prove_little(accuracy: list[float], p: float) -> None:
+    """A perfect order of three items comes up in 2 of 6 pairings, of four in 2 of 24; no sample shows another one."""
+    found = spearman(np.arange(len(accuracy), dtype=float), np.array(accuracy))
+    assert found is not None
+    assert found["p"] == pytest.approx(p)
+    assert (found["ci_low"], found["ci_high"]) == (None, None)
+
+
+def test_few_items_in_another_order() -> None:
+    """Of six items 6 pairings are as ordered as one exchange leaves them, or their reverse: 12 of 720."""
+    found = spearman(np.arange(6.0), np.array([1.0, 2, 3, 4, 6, 5]) / 6)
+    assert found is not None
+    assert found["p"] == pytest.approx(12 / 720)

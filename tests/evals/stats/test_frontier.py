@@ -13,7 +13,7 @@ from evals.stats.cost import Key, priced
 from evals.stats.frontier import Point, areas, best_mixture, frontier, frontier_area, matched_rows
 from tests.evals.stats.making import make_study, with_costs
 
-UNSTRATIFIED = np.zeros(4, dtype=np.int32)
+UNSTRATIFIED = np.full(4, np.nan)
 POINTS = st.dictionaries(st.integers(0, 9), st.tuples(st.floats(0.01, 100), st.floats(0, 1)), min_size=1)
 
 
@@ -94,7 +94,7 @@ def test_matched_cost_by_hand() -> None:
     study = make_study({("single", "a"): [1, 1, 0, 0], ("single", "b"): [1, 0, 0, 1], ("team", "p"): [1, 1, 1, 0]})
     study = with_costs(study, {("single", "a"): [1] * 4, ("single", "b"): [3] * 4, ("team", "p"): [2] * 4})
     rows = priced(study, "cost_usd")
-    (row,) = matched_rows(rows, [("single", "a"), ("single", "b")], strata=UNSTRATIFIED)
+    (row,) = matched_rows(rows, [("single", "a"), ("single", "b")], difficulty=UNSTRATIFIED)
     assert row["mixture"] == [{"method": "single", "backbone": "a", "share": 1.0}]
     assert (row["mean"], row["mixture_mean"], row["difference"], row["n_items"]) == (2.0, 1.0, 0.25, 4)
     assert row["p"] == row["p_holm"] == 1.0
@@ -104,7 +104,7 @@ def test_a_mixture_is_met_item_by_item() -> None:
     """Half of a good dear agent and half of a bad cheap one at the same cost leave +.25 on items of .5 each."""
     study = make_study({("single", "a"): [0, 0, 0, 0], ("single", "b"): [1, 1, 0, 0], ("team", "p"): [1, 1, 0, 0]})
     study = with_costs(study, {("single", "a"): [1] * 4, ("single", "b"): [3] * 4, ("team", "p"): [2] * 4})
-    (row,) = matched_rows(priced(study, "cost_usd"), [("single", "a"), ("single", "b")], strata=UNSTRATIFIED)
+    (row,) = matched_rows(priced(study, "cost_usd"), [("single", "a"), ("single", "b")], difficulty=UNSTRATIFIED)
     assert {part["backbone"]: part["share"] for part in row["mixture"]} == {"a": 0.5, "b": 0.5}
     assert row["mixture_mean"] == 2.0
     assert row["difference"] == 0.25
@@ -115,8 +115,8 @@ def test_cheaper_than_every_control() -> None:
     """What no control can do for the money has nothing to be matched with."""
     study = make_study({("single", "a"): [1, 1, 0, 0], ("team", "p"): [1, 1, 1, 0]})
     study = with_costs(study, {("single", "a"): [3] * 4, ("team", "p"): [2] * 4})
-    (row,) = matched_rows(priced(study, "cost_usd"), [("single", "a")], strata=UNSTRATIFIED)
+    (row,) = matched_rows(priced(study, "cost_usd"), [("single", "a")], difficulty=UNSTRATIFIED)
     assert (row["mixture"], row["mixture_mean"], row["difference"], row["p"]) == ([], None, None, None)
     assert row["mean"] == 2.0
-    assert matched_rows(priced(study, "cost_usd"), [("single", "a"), ("team", "p")], strata=UNSTRATIFIED) == []
+    assert matched_rows(priced(study, "cost_usd"), [("single", "a"), ("team", "p")], difficulty=UNSTRATIFIED) == []
     assert math.isfinite(row["mean"])

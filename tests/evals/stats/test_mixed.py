@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from evals.stats import mixed_fit
 from evals.stats.mixed import DifficultyModels, difficulty_models, try_difficulty_models
 from evals.stats.mixed_design import corners, design, separates
-from evals.stats.mixed_rows import Rows, listed
+from evals.stats.mixed_rows import Rows, listed, rows_of
 from evals.stats.study import Study
 from tests.evals.stats.reference.simulated import simulated
 from trinity.errors import ConfigError
@@ -284,6 +284,9 @@ def test_methods_without_shared_llms_are_not_compared() -> None:
     assert fitted(models) == ["M0", "M1", "M2", "M3"]
     assert said(models, "M1: LLM[pool], method[coordinator], method[random] cannot be estimated", "no shared LLM")
     assert [one.method for one in models.odds_ratios] == ["refine"]
+    (slope,) = models.slope_ratios
+    assert slope.method == "refine"
+    assert slope.p_holm == slope.p
     assert "method[random]" not in coefficients(models, "M1")
     assert "LLM[pool]" not in coefficients(models, "M1")
     # refine against cot, and random against coordinator: two contrasts of three columns.
@@ -325,6 +328,46 @@ def test_copied_answers_count_once() -> None:
     assert models.reference == "single"
     assert said(models, "best_single: left out of the models", "those of single again")
     assert [one.method for one in models.odds_ratios] == ["debate"]
+
+
+def renamed(names: dict[str, str]) -> Study:
+    """The study under other names of its methods."""
+    return replace(STUDY, methods=tuple(names[name] for name in STUDY.methods))
+
+
+def without_copies(study: Study) -> tuple[set[str], list[str]]:
+    """Methods and backbones of the rows that models get, and what is said of the others."""
+    notes: list[str] = []
+    rows = rows_of(study, None, notes)
+    assert rows is not None
+    cells = zip(rows.method.tolist(), rows.backbone.tolist(), strict=True)
+    return {f"{rows.methods[method]} on {rows.backbones[backbone]}" for method, backbone in cells}, notes
+
+
+BEECH = STUDY.backbone == 1
+
+
+def test_controls_without_the_single_agents_are_no_copies() -> None:
+    """The best agent on one LLM and a lookup on another answer for themselves; on the same one they are one."""
+    study = renamed({"cot": "best_single", "refine": "lookup", "best_of_n": "debate"})
+    assert without_copies(part(study, (COT & ASH) | (REFINE & BEECH))) == (
+        {"best_single on ash", "lookup on beech"},
+        [],
+    )
+    assert without_copies(part(study, (COT & ASH) | (REFINE & (ASH | BEECH)))) == (
+        {"best_single on ash", "lookup on beech"},
+        ["lookup on ash: left out of the models, since their answers are those of best_single again."],
+    )
+
+
+def test_copies_of_single_agents() -> None:
+    """With single agents a lookup repeats one of them on any LLM, the best agent where it was run by itself."""
+    study = renamed({"cot": "single", "refine": "best_single", "best_of_n": "lookup"})
+    rows = (COT & ASH) | (REFINE & (ASH | BEECH)) | (BEST & BEECH)
+    assert without_copies(part(study, rows)) == (
+        {"single on ash", "best_single on beech"},
+        ["best_single on ash, lookup: left out of the models, since their answers are those of single again."],
+    )
 
 
 def test_a_vanishing_variance_is_reported_at_its_boundary() -> None:
@@ -390,7 +433,22 @@ def test_gpboost_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
         difficulty_models(STUDY)
     models, sentence = try_difficulty_models(STUDY)
     assert models is None
-    assert sentence == "mixed models need gpboost: pip install 'trinity-suite[stats]'"
+    assert sentence is not None
+    assert sentence.startswith("mixed models need gpboost: pip install 'trinity-suite[stats]' (")
+
+
+@pytest.mark.parametrize("error", [OSError("libgomp.so.1 is missing"), AttributeError("no GPModel")])
+def test_gpboost_may_be_unusable(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever an engine raises that cannot load its library, or is of another version, becomes a sentence."""
+
+    def broken() -> None:
+        raise error
+
+    monkeypatch.setattr("evals.stats.mixed.require_gpboost", broken)
+    models, sentence = try_difficulty_models(STUDY)
+    assert models is None
+    assert sentence is not None
+    assert str(error) in sentence
 
 
 def test_models_are_given_where_they_can_run() -> None:

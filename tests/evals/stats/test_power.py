@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from statsmodels.stats.power import TTestPower
 
-from evals.stats.power import items_needed, minimum_detectable_difference
+from evals.stats.power import detectable, items_needed, minimum_detectable_difference
 
 
 def test_large_samples_have_the_closed_form() -> None:
@@ -124,3 +125,26 @@ def test_items_needed_of_nothing() -> None:
     assert items_needed(0.02, sd=0.0) is None
     with pytest.raises(ValueError, match="difference is 0"):
         items_needed(0, sd=0.5)
+
+
+def test_what_a_comparison_detects() -> None:
+    """40 items, one repaired in four: sd sqrt(3/16 x 40/39), and statsmodels' power of a t-test for it."""
+    found = detectable(np.where(np.arange(42) < 40, np.arange(42) % 4 == 0, np.nan))
+    sd = math.sqrt(3 / 16 * 40 / 39)
+    effect = TTestPower().solve_power(nobs=40, alpha=0.05, power=0.8)
+    assert (found.n_items, found.reason) == (40, None)
+    assert found.difference == pytest.approx(effect * sd, rel=1e-4)
+    for size, needed in found.items_needed.items():
+        items = TTestPower().solve_power(effect_size=float(size) / sd, alpha=0.05, power=0.8)
+        assert needed == math.ceil(items)
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"), [([0.5], "fewer than two"), ([0.3, 0.1 + 0.2], "the same on every item")]
+)
+def test_nothing_is_detected_without_a_spread(values: list[float], reason: str) -> None:
+    """One item, and items that rounding alone parts, say nothing of the spread to expect: the reason is given."""
+    found = detectable(np.array(values))
+    assert found.difference is None
+    assert reason in str(found.reason)
+    assert set(found.items_needed.values()) == {None}

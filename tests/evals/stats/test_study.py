@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evals.stats.study import AXES, COLUMNS, Study, studies
+from evals.stats.axes import AXES
+from evals.stats.study import COLUMNS, Study, studies
 from trinity.errors import LedgerError
 
 BASE: Mapping[str, Any] = {
@@ -37,9 +38,12 @@ def columns(*rows: Mapping[str, Any]) -> dict[str, Any]:
     return {name: [row[name] for row in whole] for name in COLUMNS}
 
 
-def only(*rows: Mapping[str, Any], agents: tuple[str, ...] = ("small", "large")) -> Study:
+AGENTS = {"small": "model-s", "large": "model-l", "calm": "model-t", "wild": "model-t"}
+
+
+def only(*rows: Mapping[str, Any]) -> Study:
     """The study of a few records of one task."""
-    (study,) = studies([columns(*rows)], agents)
+    (study,) = studies([columns(*rows)], AGENTS)
     return study
 
 
@@ -59,6 +63,26 @@ def test_backbone_is_the_agent_or_the_pool() -> None:
         ("single", "large"),
         ("single", "small"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("variant", "backbone", "name"),
+    [
+        ("large", "model-l", "single on large"),
+        ("large@T=0.8", "model-l", "single T=0.8 on large"),
+        ("wild@T=0.8", "model-t", "single T=0.8 on wild"),
+        ("calm", "model-t", "single on calm"),
+        ("", "model-l", "single on large"),
+        ("", "model-t", "single on model-t"),
+        ("n=3", "model-l", "single n=3 on large"),
+        ("", "model-l + model-s", "single on model-l + model-s"),
+        ("other@T=0.8", "team", "single other@T=0.8 on team"),
+    ],
+)
+def test_a_model_is_its_agent_where_it_has_one(variant: str, backbone: str, name: str) -> None:
+    """The variant tells the agent, with its setting or without; else the model does, unless two agents share it."""
+    study = only({"variant": variant, "backbone": backbone})
+    assert f"{study.methods[0]} on {study.backbones[0]}" == name
 
 
 def test_only_graded_test_episodes_count() -> None:
@@ -85,8 +109,8 @@ def test_one_study_a_task_in_any_order() -> None:
         for item, task in enumerate(("words", "sums", "sums"))
         for index, score in enumerate((0.1, 0.2, 0.7))
     ]
-    first = studies([columns(*rows)], ["small"])
-    again = studies([columns(row) for row in reversed(rows)], ["small"])
+    first = studies([columns(*rows)], AGENTS)
+    again = studies([columns(row) for row in reversed(rows)], AGENTS)
     assert [study.task for study in first] == ["sums", "words"]
     for one, other in zip(first, again, strict=True):
         assert one.items == other.items
@@ -95,8 +119,8 @@ def test_one_study_a_task_in_any_order() -> None:
 
 def test_nothing_to_study() -> None:
     """No batches, or none with a graded test record, give no study."""
-    assert studies([], ["small"]) == []
-    assert studies([columns({"split": "train"})], ["small"]) == []
+    assert studies([], AGENTS) == []
+    assert studies([columns({"split": "train"})], AGENTS) == []
 
 
 def test_cube_by_hand() -> None:
@@ -111,7 +135,7 @@ def test_cube_by_hand() -> None:
     np.testing.assert_array_equal(study.cube(study.score), [[[nan, 0.5], [0.5, nan]]])
     np.testing.assert_array_equal(study.cube(study.costs["weighted_tokens"]), [[[nan, 7], [25, nan]]])
     np.testing.assert_array_equal(study.cube(study.costs["cost_usd"]), [[[nan, 0.5], [nan, nan]]])
-    assert tuple(study.costs) == AXES
+    assert tuple(study.costs) == tuple(axis.column for axis in AXES)
 
 
 def test_subset_keeps_names() -> None:
