@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -12,6 +13,10 @@ from omegaconf import DictConfig
 from trinity.config import find_configs, register_schema
 
 Compose = Callable[..., DictConfig]
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Shells let jobs in the background ignore interrupts, which every process that a test starts would inherit.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -43,11 +43,11 @@ def hydra_command(task: Task, usage: str, name: str = "config") -> int:
 
 
 def _goes_on(run: Path) -> bool:
-    """Whether a run has begun in a folder and is not finished."""
-    from trinity.runs.manifest import read_manifest
+    """Whether a run has begun in a folder and does not say that it is finished."""
+    from trinity.runs.files import read_json
 
     path = run / "manifest.json"
-    return path.exists() and not read_manifest(path).get("finished")
+    return path.exists() and not read_json(path).get("finished")
 
 
 def _play_once(task: Task, line: Line, name: str) -> int:
