@@ -60,7 +60,12 @@ def _mean(key: str) -> Callable[[Row], str]:
 
 def _any(key: str) -> Callable[[Sequence[Row]], bool]:
     """Whether a count or mean is known and not zero in some row."""
-    return lambda rows: any(row[key] for row in rows)
+    return lambda rows: any(row.get(key) for row in rows)
+
+
+def _count(key: str) -> Callable[[Row], str]:
+    """A cell with a count; jobs that an earlier version finished do not have them all."""
+    return lambda row: str(row.get(key, "n/a"))
 
 
 def _known(key: str) -> Callable[[Sequence[Row]], bool]:
@@ -75,8 +80,8 @@ COLUMNS = (
     Column("graded", lambda row: f"{row['n_graded']}/{row['n_items']}"),
     Column("bounds\n(ungraded 0 to 1)", _bounds, _known("bound_low")),
     Column("trunc.", lambda row: str(row["n_truncated"])),
-    Column("no\nanswer", lambda row: str(row["n_no_answer"]), _any("n_no_answer"), roomy=True),
-    Column("capped", lambda row: str(row["n_capped"]), _any("n_capped"), roomy=True),
+    Column("no\nanswer", _count("n_no_answer"), _any("n_no_answer"), roomy=True),
+    Column("capped", _count("n_capped"), _any("n_capped"), roomy=True),
     Column("estim.", lambda row: str(row["n_estimated"]), _any("n_estimated")),
     Column("calls", _mean("calls_mean")),
     Column("turns", _mean("turns_mean"), roomy=True),
