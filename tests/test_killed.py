@@ -130,7 +130,8 @@ def test_twenty_kills_change_nothing(tmp_path: Path, record_property: Callable[[
 
 def test_two_processes_on_one_store_buy_each_answer_once(tmp_path: Path) -> None:
     """Two runs that begin together find the same, and the server was asked each request once."""
-    with server(tmp_path, "--latency-ms", "2", "10") as (url, log):
+    # The server is slow, so that whichever process comes up later finds what is bought and catches up with the other.
+    with server(tmp_path, "--latency-ms", "20", "60") as (url, log):
         words = (*pool_words(tmp_path, url), f"store={tmp_path / 'shared.sqlite'}")
         folders = [tmp_path / name for name in ("one", "two")]
         for folder in folders:

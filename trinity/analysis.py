@@ -71,9 +71,9 @@ def _without_models(task: Mapping[str, Any]) -> bool:
 
 def _unequal(was: Any, now: Any, place: str, tolerance: float) -> Iterator[str]:
     if isinstance(was, dict) and isinstance(now, dict):
-        yield from (f"{place}/{key}" for key in was.keys() ^ now.keys())
-        without = _without_models(was) != _without_models(now)
-        for key in was.keys() & now.keys() - ({"models", "not_identified"} if without else set()):
+        yield from (f"{place}/{key}" for key in sorted(was.keys() ^ now.keys()))
+        without = {"models", "not_identified"} if _without_models(was) != _without_models(now) else set()
+        for key in sorted(was.keys() & now.keys() - without):
             yield from _unequal(was[key], now[key], f"{place}/{key}", OPTIMUM if key == "models" else tolerance)
     elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
         for number, (before, after) in enumerate(zip(was, now, strict=True)):

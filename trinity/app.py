@@ -42,15 +42,9 @@ def hydra_command(task: Task, usage: str, name: str = "config") -> int:
         return _play_once(task, line, name)
 
 
-def _goes_on(run: Path) -> bool:
-    """Whether a run has begun in a folder and does not say that it is finished."""
-    from trinity.runs.files import read_json
-
-    path = run / "manifest.json"
-    return path.exists() and not read_json(path).get("finished")
-
-
 def _play_once(task: Task, line: Line, name: str) -> int:
+    from trinity.runs.sweep import can_resume, is_whole
+
     codes: list[int] = []
 
     def job(cfg: DictConfig) -> None:
@@ -61,7 +55,7 @@ def _play_once(task: Task, line: Line, name: str) -> int:
             codes.append(attempt(_not_on_sweeps(task), cfg).code)
         except KeyboardInterrupt as stop:
             begun = Path(cfg.resume) if cfg.resume else folder
-            if not _goes_on(begun):
+            if not can_resume(begun) or is_whole(begun):
                 raise
             raise KeyboardInterrupt(f"stopped; go on with: python -m trinity.run resume={begun}") from stop
         finally:

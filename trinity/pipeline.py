@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +44,14 @@ def summarise(arena: Arena, manifest: Mapping[str, Any], totals: Totals) -> dict
     from evals.report.tally import COLUMNS
 
     ledger = arena.player.ledger
-    effort = spent(ledger.records())
-    bill = _bill(totals, ledger)
+    played = _Played()
+    for record in ledger.records():
+        played.add(record)
     facts = {**manifest, "notes": [*manifest.get("notes", []), *arena.notes]}
     batches = columns_of(ledger.records(), COLUMNS)
-    return build_summary(batches, manifest=facts, choices=arena.choices, effort=effort, totals=bill)
+    return build_summary(
+        batches, manifest=facts, choices=arena.choices, effort=played.effort, totals=_bill(totals, played)
+    )
 
 
 def publish(
@@ -86,31 +89,34 @@ def publish(
     write_reports(folder, gathered(source, summary, manifest, analysis or {}))
 
 
-def spent(records: Iterator[Record]) -> dict[str, dict[str, int]]:
-    """Per method what was played before the test: episodes, logical calls, weighted tokens, encoder tokens."""
-    from evals.report.summary import EFFORT
+@dataclass
+class _Played:
+    """What all episodes were billed, and per method what was played before the test (keys of `EFFORT`)."""
 
-    effort: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(EFFORT, 0))
-    for record in records:
+    effort: dict[str, dict[str, int]] = field(default_factory=dict)
+    calls: int = 0
+    weighted_tokens: int = 0
+
+    def add(self, record: Record) -> None:
+        """Enter one episode; the oracle's are others' again."""
+        from evals.report.summary import EFFORT
+        from evals.stats.methods import BOUND
+
+        if record.method != BOUND:
+            self.calls += record.n_calls
+            self.weighted_tokens += record.weighted_tokens
         if record.split != "test":
-            row = effort[record.method]
-            row["episodes"] += 1
-            row["logical_calls"] += record.n_calls
-            row["weighted_tokens"] += record.weighted_tokens
-            row["encoder_tokens"] += record.encoder_tokens
-    return dict(effort)
+            row = self.effort.setdefault(record.method, dict.fromkeys(EFFORT, 0))
+            own = (1, record.n_calls, record.weighted_tokens, record.encoder_tokens)
+            for key, value in zip(EFFORT, own, strict=True):
+                row[key] += value
 
 
-def _bill(totals: Totals, ledger: Ledger) -> dict[str, int | float | None]:
+def _bill(totals: Totals, played: _Played) -> dict[str, int | float | None]:
     """Calls and weighted tokens that this run bought, that earlier runs had bought, and that episodes were billed.
 
     `attempts` and `spent_*` are the budget's view: failed attempts count at what they may have cost.
     """
-    logical_calls = logical_tokens = 0
-    for record in ledger.records():
-        if record.method != "oracle":
-            logical_calls += record.n_calls
-            logical_tokens += record.weighted_tokens
     return {
         "attempts": totals.spent.calls,
         "spent_usd": totals.spent.usd,
@@ -119,6 +125,6 @@ def _bill(totals: Totals, ledger: Ledger) -> dict[str, int | float | None]:
         "paid_weighted_tokens": totals.paid.weighted_tokens,
         "reused_calls": totals.reused_calls,
         "reused_weighted_tokens": totals.reused.weighted_tokens,
-        "logical_calls": logical_calls,
-        "logical_weighted_tokens": logical_tokens,
+        "logical_calls": played.calls,
+        "logical_weighted_tokens": played.weighted_tokens,
     }

@@ -71,7 +71,7 @@ def replay(run: Path, out: Path, *, recompute: bool = False) -> Iterator[str]:
         LedgerError: no finished run is there, or a call or decision is missing.
     """
     from trinity.runs.ledger import Ledger
-    from trinity.runs.manifest import read_manifest
+    from trinity.runs.manifest import check_finished, read_manifest
 
     manifest = read_manifest(run / "manifest.json")
     with Ledger.open(run / "ledger.sqlite", read_only=True) as source:
@@ -79,8 +79,7 @@ def replay(run: Path, out: Path, *, recompute: bool = False) -> Iterator[str]:
         if damaged:
             yield from damaged
             return
-        if not manifest["finished"]:
-            raise LedgerError(f"{run}: this run is not finished; go on with it: python -m trinity.run resume={run}")
+        check_finished(run, manifest)
         yield from changed_prompts(manifest)
         _clear(out)
         with Ledger.create(out / "ledger.sqlite") as rebuilt:

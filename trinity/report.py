@@ -58,9 +58,9 @@ def report(run: Path, *, analyse: bool = False) -> list[Path]:
     from evals.report.reports import write_reports
     from trinity.coordinator.protocol import read_verdict
     from trinity.resume import alone_in
-    from trinity.runs.card import read_finished
     from trinity.runs.files import read_json
     from trinity.runs.ledger import Ledger
+    from trinity.runs.manifest import read_finished
 
     manifest = read_finished(run)
     summary = read_json(run / "summary.json")

@@ -16,7 +16,7 @@ from evals.report.tally import ItemKey, RowKey, named
 from evals.stats import axes as costs
 from trinity.errors import ConfigError, LedgerError
 from trinity.runs.files import read_json
-from trinity.runs.manifest import read_manifest
+from trinity.runs.manifest import check_finished, read_manifest
 from trinity.runs.records import Columns, read_columns
 from trinity.runs.sweep import collected
 from trinity.types import UNGRADED
@@ -130,8 +130,7 @@ def read_run(folder: Path, label: str) -> Run:
     """
     manifest = read_manifest(folder / "manifest.json")
     _check_shape(folder / "manifest.json", manifest, _MANIFEST)
-    if not manifest["finished"]:
-        raise LedgerError(f"{folder}: this run is not finished; go on with it: python -m trinity.run resume={folder}")
+    check_finished(folder, manifest)
     summary = read_json(folder / "summary.json")
     _check_shape(folder / "summary.json", summary, _SUMMARY)
     for row in summary["rows"]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from evals.report.page import Section, bullet_list, html_table, page
 from evals.report.rows import ALL
 from evals.report.summary import label
-from evals.report.table import ROOMY, markdown_grid
+from evals.report.table import ROOMY, bounds, difference, empty_table, markdown_grid
 from evals.report.text import clean, detectable_points, interval, markdown, number, p_value, percent
 from evals.stats.axes import AXES
 
@@ -28,7 +28,6 @@ _ALIKE = "Nothing that manifests, items and effort tell."
 _PLAIN, _MOST = 0.1, 100.0
 """Ratios between these are told with two decimals, others with three digits."""
 _COMMIT = 10
-_DASH = "–"
 
 Comparison = Mapping[str, Any]
 Row = Mapping[str, Any]
@@ -136,16 +135,10 @@ def comparison_html(found: Comparison) -> str:
 
 
 def _terminal(heading: str, grid: Grid) -> Table:
-    """One table; its first column is left and may be folded, the others are right aligned."""
-    from rich import box
-    from rich.table import Table
+    """One table."""
     from rich.text import Text
 
-    table = Table(title=Text(heading), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for place, text in enumerate(grid.titles):
-        table.add_column(
-            Text(text), justify="right" if place else "left", overflow="fold", min_width=0 if place else _LEAST
-        )
+    table = empty_table(heading, grid.titles, _LEAST)
     for place, row in enumerate(grid.rows):
         table.add_row(*(Text(cell) for cell in row), style="bold" if place in grid.strong else None)
     return table
@@ -240,9 +233,9 @@ def _row_columns(rows: Sequence[Row], *, roomy: bool) -> list[Column]:
     return [
         Column("row", lambda row: _first(row, _label(row))),
         Column("accuracy %\n(95 % CI)", lambda row: interval(row["accuracy"], row["ci_low"], row["ci_high"])),
-        Column("vs own\nbest single", _gain, roomy),
+        Column("vs own\nbest single", difference, roomy),
         Column("graded", lambda row: f"{row['n_graded']}/{row['n_items']}"),
-        Column("bounds\n(ungraded 0 to 1)", _bounds, known("bound_low")),
+        Column("bounds\n(ungraded 0 to 1)", bounds, known("bound_low")),
         Column("trunc.", lambda row: str(row["n_truncated"])),
         Column("weighted\ntokens", lambda row: number(row["weighted_tokens_mean"])),
         Column("encoder\ntokens", lambda row: number(row["encoder_tokens_mean"]), roomy and encoded),
@@ -250,16 +243,6 @@ def _row_columns(rows: Sequence[Row], *, roomy: bool) -> list[Column]:
         Column("GFLOP", lambda row: number(row["gflop_mean"]), known("gflop_mean")),
         Column("statuses", _statuses, roomy),
     ]
-
-
-def _gain(row: Row) -> str:
-    """Difference to the best single agent of the same run."""
-    return "reference" if row["reference"] else interval(row["diff"], row["diff_low"], row["diff_high"], signed=True)
-
-
-def _bounds(row: Row) -> str:
-    """Accuracy if every ungraded item were wrong, and if it were right."""
-    return _DASH if row["bound_low"] is None else f"{percent(row['bound_low'])} to {percent(row['bound_high'])}"
 
 
 def _statuses(row: Row) -> str:

@@ -91,7 +91,7 @@ def interval_of(key: str, ends: str = "ci", *, signed: bool = False) -> Callable
 
 TASK: Column = ("task", text_of("task"))
 METHOD: Column = ("method", text_of("method"))
-BACKBONE: Column = ("backbone", text_of("backbone"))
+BACKBONE: Column = ("backbone", lambda row: "all" if row["backbone"] is None else str(row["backbone"]))
 ITEMS: Column = ("items", text_of("n_items"))
 POINTS: Column = ("difference\n(95 % CI)", interval_of("difference", signed=True))
 P_VALUES: Sequence[Column] = (("p", p_of("p")), ("p, Holm", p_of("p_holm")))

@@ -15,6 +15,7 @@ from evals.report.rows import ALL, Row
 from evals.report.summary import label, rows_of, tasks_of
 from evals.report.table import columns_for, findings, format_row, reading, title
 from evals.report.text import clean, number, percent
+from evals.stats.methods import TRAINED
 from trinity.types import Status
 
 Pictures = Mapping[str, Picture]
@@ -86,7 +87,7 @@ def _table(summary: Mapping[str, Any], task: str) -> Grid:
     """The results of one task, or of all."""
     rows = rows_of(summary, task)
     columns = columns_for(rows)
-    strong = frozenset(place for place, row in enumerate(rows) if row["method"] == "coordinator")
+    strong = frozenset(place for place, row in enumerate(rows) if row["method"] == TRAINED)
     return Grid([column.title for column in columns], [format_row(row, columns) for row in rows], strong=strong)
 
 

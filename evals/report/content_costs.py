@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 from evals.report.blocks import (
+    BACKBONE,
     METHOD,
     P_VALUES,
     POINTS,
@@ -24,7 +25,6 @@ from evals.report.text import number, percent
 from evals.stats.axes import AXES
 
 LABELS = {axis.name: axis.label for axis in AXES}
-BACKBONE: Column = ("backbone", lambda row: "all" if row["backbone"] is None else str(row["backbone"]))
 AXIS: Column = ("cost in", lambda row: LABELS[row["axis"]])
 Tasks = Mapping[str, Mapping[str, Any]]
 

@@ -13,16 +13,16 @@ from evals.report.summary import COST_AXES, label, rows_of
 from evals.report.text import number, percent
 from evals.stats.axes import AXES
 from evals.stats.frontier import frontier
-from evals.stats.methods import REFERENCE
+from evals.stats.methods import BOUND, REFERENCE, SINGLE, TRAINED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MARKS: Mapping[str, tuple[str, str, float]] = {
-    "single": ("o", "blue", 5.5),
-    "best_single": ("s", "green", 6),
-    "coordinator": ("*", "vermillion", 12),
+    SINGLE: ("o", "blue", 5.5),
+    REFERENCE: ("s", "green", 6),
+    TRAINED: ("*", "vermillion", 12),
 }
 """Method -> marker, colour, size; the other methods are controls."""
 CONTROL = ("D", "orange", 5)
@@ -68,7 +68,7 @@ def _dots(summary: Mapping[str, Any]) -> list[Dot]:
     key = COST_AXES[summary["cost_axis"]]
     groups: dict[tuple[float, float], list[Row]] = {}
     for row in rows_of(summary):
-        if row["method"] != "oracle" and row["accuracy"] is not None and row[key] is not None:
+        if row["method"] != BOUND and row["accuracy"] is not None and row[key] is not None:
             groups.setdefault((row[key], row["accuracy"]), []).append(row)
     dots = [
         Dot(cost, max(rows, key=_weight), "\n= ".join(picture_text(_short(row), 30) for row in rows))
@@ -79,12 +79,12 @@ def _dots(summary: Mapping[str, Any]) -> list[Dot]:
 
 def _weight(row: Row) -> int:
     """What is drawn last, over the others."""
-    return {"coordinator": 3, "best_single": 2, "single": 0}.get(row["method"], 1)
+    return {TRAINED: 3, REFERENCE: 2, SINGLE: 0}.get(row["method"], 1)
 
 
 def _short(row: Row) -> str:
     """An agent alone by its name, the best one (which has its point there too) by its method, others by both."""
-    if row["method"] == "single":
+    if row["method"] == SINGLE:
         return str(row["variant"])
     return "best single" if row["method"] == REFERENCE else label(row)
 
@@ -135,7 +135,7 @@ def _set_log(axes: Axes, ratio: float) -> None:
 
 def _draw_oracle(axes: Axes, summary: Mapping[str, Any]) -> list[Box]:
     """A dashed line at the oracle's accuracy with its name at the right end; what the name covers, in pixels."""
-    rows = [row for row in rows_of(summary) if row["method"] == "oracle" and row["accuracy"] is not None]
+    rows = [row for row in rows_of(summary) if row["method"] == BOUND and row["accuracy"] is not None]
     if not rows:
         return []
     height, grey = 100 * rows[0]["accuracy"], light("soft")
@@ -152,7 +152,7 @@ def _label(figure: Figure, axes: Axes, dots: Sequence[Dot], taken: Sequence[Box]
     """A name beside every point, none over another."""
     texts = [
         axes.annotate(dot.label, (0, 0), xycoords="figure fraction", fontsize=SMALL, zorder=8,
-                      gid=HALO, weight="bold" if dot.row["method"] == "coordinator" else "normal")
+                      gid=HALO, weight="bold" if dot.row["method"] == TRAINED else "normal")
         for dot in dots
     ]  # fmt: skip
     sizes = [text.get_window_extent() for text in texts]

@@ -10,7 +10,7 @@ from evals.report.canvas import SMALL, WIDTH, Picture, canvas, panel, picture, p
 from evals.report.palette import light
 from evals.report.plots_use import Cell, draw_cells, set_grid
 from evals.report.text import percent
-from evals.stats.methods import REFERENCE
+from evals.stats.methods import REFERENCE, SINGLE, TRAINED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,7 +58,7 @@ def _row(entry: Entry) -> tuple[str, str]:
 
 def _name(row: tuple[str, str]) -> str:
     """A method and the model or pool behind it."""
-    return row[1] if row[0] == "single" else " · ".join(part for part in row if part)
+    return row[1] if row[0] == SINGLE else " · ".join(part for part in row if part)
 
 
 def _draw_quartiles(axes: Axes, entries: Sequence[Entry], rows: Sequence[tuple[str, str]]) -> None:
@@ -88,12 +88,12 @@ def _draw_quartiles(axes: Axes, entries: Sequence[Entry], rows: Sequence[tuple[s
 
 def _colour(entry: Entry) -> str:
     """Coordinators and the best single agent have colours of their own."""
-    return {"coordinator": "vermillion", REFERENCE: "green"}.get(str(entry["method"]).split()[0], "blue")
+    return {TRAINED: "vermillion", REFERENCE: "green"}.get(str(entry["method"]).split()[0], "blue")
 
 
 def interacts(entries: Sequence[Entry]) -> bool:
     """Whether a method (agents alone are none) was tried on two backbones, so that they can be told apart."""
-    pairs = {(entry["method"], entry["backbone"]) for entry in entries if entry["method"] != "single"}
+    pairs = {(entry["method"], entry["backbone"]) for entry in entries if entry["method"] != SINGLE}
     return len(pairs) > len({method for method, _ in pairs})
 
 

@@ -25,6 +25,7 @@ from evals.report.palette import light
 from evals.report.rows import Row
 from evals.report.summary import label, rows_of
 from evals.report.text import number
+from evals.stats.methods import SINGLE
 from trinity.types import ROLES, Status
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def use(counts: Mapping[Use, int], summary: Mapping[str, Any]) -> Picture | None
     if not counts:
         return None
     policies = sorted({entry.policy for entry in counts}, key=lambda name: ("sampled" not in name, name))
-    alone = {row["variant"] for row in rows_of(summary) if row["method"] == "single"}
+    alone = {row["variant"] for row in rows_of(summary) if row["method"] == SINGLE}
     agents = sorted({entry.agent for entry in counts} | alone)
     turns = min(max(entry.turn for entry in counts) + 1, MOST_TURNS)
     left, high = min(room(picture_text(agent, 24) for agent in agents), 2.0), 0.24 * len(agents)

@@ -39,14 +39,14 @@ def _accuracy(row: Row) -> str:
     return interval(row["accuracy"], row["ci_low"], row["ci_high"])
 
 
-def _difference(row: Row) -> str:
+def difference(row: Mapping[str, Any]) -> str:
     """Difference to the best single agent in points."""
     if row["reference"]:
         return "reference"
     return interval(row["diff"], row["diff_low"], row["diff_high"], signed=True)
 
 
-def _bounds(row: Row) -> str:
+def bounds(row: Mapping[str, Any]) -> str:
     """Accuracy if every ungraded item were wrong, and if it were right."""
     if row["bound_low"] is None:
         return "–"
@@ -76,9 +76,9 @@ def _known(key: str) -> Callable[[Sequence[Row]], bool]:
 COLUMNS = (
     Column("method", _name),
     Column("accuracy %\n(95 % CI)", _accuracy),
-    Column("vs best single\n(95 % CI)", _difference),
+    Column("vs best single\n(95 % CI)", difference),
     Column("graded", lambda row: f"{row['n_graded']}/{row['n_items']}"),
-    Column("bounds\n(ungraded 0 to 1)", _bounds, _known("bound_low")),
+    Column("bounds\n(ungraded 0 to 1)", bounds, _known("bound_low")),
     Column("trunc.", lambda row: str(row["n_truncated"])),
     Column("no\nanswer", _count("n_no_answer"), _any("n_no_answer"), roomy=True),
     Column("capped", _count("n_capped"), _any("n_capped"), roomy=True),
@@ -188,7 +188,7 @@ def summary_table(summary: Mapping[str, Any], task: str = ALL, width: int = ROOM
 
     rows = rows_of(summary, task)
     columns = columns_for(rows, width)
-    table = _table(title(summary, task), [column.title for column in columns])
+    table = empty_table(title(summary, task), [column.title for column in columns])
     table.caption = Text("\n".join(caption(summary)))
     for place, row in enumerate(rows):
         last = place + 1 == len(rows) or _group(row) != _group(rows[place + 1])
@@ -197,8 +197,8 @@ def summary_table(summary: Mapping[str, Any], task: str = ALL, width: int = ROOM
     return table
 
 
-def _table(name: str, titles: Sequence[str]) -> Table:
-    """An empty table; its first column is left, the others right aligned."""
+def empty_table(name: str, titles: Sequence[str], least: int = 14) -> Table:
+    """A table for a terminal; its first column is left and `least` wide, the others right aligned."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -208,7 +208,7 @@ def _table(name: str, titles: Sequence[str]) -> Table:
     )
     for place, text in enumerate(titles):
         table.add_column(
-            Text(text), justify="right" if place else "left", overflow="fold", min_width=0 if place else 14
+            Text(text), justify="right" if place else "left", overflow="fold", min_width=0 if place else least
         )
     return table
 
@@ -239,7 +239,7 @@ def agents_table(summary: Mapping[str, Any]) -> Table:
     tasks = tasks_of(summary)
     rows = {(row["variant"], row["task"]): row for row in summary["rows"] if row["method"] == SINGLE}
     titles = ["agent", *(f"{clean(name)} %\n(95 % CI)" for name in [*tasks, ALL]), "graded", "weighted\ntokens"]
-    table = _table(f"{title(summary)}, agents alone", titles)
+    table = empty_table(f"{title(summary)}, agents alone", titles)
     for agent in dict.fromkeys(agent for agent, _ in rows):
         cells = [_cell(rows.get((agent, name))) for name in [*tasks, ALL]]
         whole = rows[agent, ALL]

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.report.exact import ExactSum, Grid, Names, ShareGrid
 from evals.stats.axes import AXES
+from evals.stats.exact import ExactSum, Grid, Names, ShareGrid
 from trinity.errors import LedgerError
 from trinity.runs.records import Columns
 from trinity.types import UNGRADED

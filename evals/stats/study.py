@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evals.stats.axes import AXES
+from evals.stats.exact import Names
 from trinity.errors import LedgerError
 from trinity.types import UNGRADED
 
@@ -143,17 +144,6 @@ def mean_over(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return means
 
 
-class _Codes(dict[Any, int]):
-    """Numbers names in the order in which they come."""
-
-    def __missing__(self, name: Any) -> int:
-        return self.setdefault(name, len(self))
-
-    def of(self, names: Iterable[Any]) -> NDArray[np.int32]:
-        """The numbers of some names."""
-        return np.fromiter(map(self.__getitem__, names), dtype=np.int32)
-
-
 def studies(batches: Iterable[Columns], agents: Mapping[str, str]) -> list[Study]:
     """One study a task, in the order of their names, the same for records in any order.
 
@@ -171,7 +161,7 @@ def studies(batches: Iterable[Columns], agents: Mapping[str, str]) -> list[Study
         LedgerError: an episode is there twice or without a score in [0, 1], a task's records are of several kinds
             of pool, or an item has two difficulties.
     """
-    codes = {name: _Codes() for name in ("task", "item", "cell", "kind")}
+    codes: dict[str, Names[Any]] = {name: Names() for name in ("task", "item", "cell", "kind")}
     parts = [_encoded(batch, codes) for batch in batches]
     if not parts:
         return []
@@ -182,7 +172,7 @@ def studies(batches: Iterable[Columns], agents: Mapping[str, str]) -> list[Study
     return [_study(whole, codes["task"][task], known, agents) for task in order]
 
 
-def _encoded(batch: Columns, codes: Mapping[str, _Codes]) -> dict[str, NDArray[Any]]:
+def _encoded(batch: Columns, codes: Mapping[str, Names[Any]]) -> dict[str, NDArray[Any]]:
     """The graded test episodes of a batch, texts as numbers."""
     rows = zip(batch["split"], batch["status"], strict=True)
     kept = np.flatnonzero([split == "test" and status not in UNGRADED for split, status in rows])
@@ -192,10 +182,10 @@ def _encoded(batch: Columns, codes: Mapping[str, _Codes]) -> dict[str, NDArray[A
 
     numbers = ("replicate_index", "difficulty", "score", "raw_score", *_COSTS)
     return {
-        "task": codes["task"].of(text("task")),
-        "item": codes["item"].of(zip(text("task"), text("item_id"), strict=True)),
-        "cell": codes["cell"].of(zip(text("method"), text("variant"), text("backbone"), strict=True)),
-        "kind": codes["kind"].of(zip(text("pool_kind"), text("difficulty_kind"), strict=True)),
+        "task": codes["task"].codes(text("task")),
+        "item": codes["item"].codes(zip(text("task"), text("item_id"), strict=True)),
+        "cell": codes["cell"].codes(zip(text("method"), text("variant"), text("backbone"), strict=True)),
+        "kind": codes["kind"].codes(zip(text("pool_kind"), text("difficulty_kind"), strict=True)),
         "correct": (text("status") == "correct").astype(bool),
         "truncated": (text("status") == "truncated").astype(bool),
         **{name: np.asarray(batch[name], dtype=np.float64)[kept] for name in numbers},

@@ -12,7 +12,7 @@ from typing import Any
 
 from trinity.errors import ConfigError, LedgerError
 from trinity.runs.files import read_json, write_json
-from trinity.runs.manifest import read_manifest
+from trinity.runs.manifest import read_finished
 from trinity.runs.records import read_records, write_records
 from trinity.runs.sharing import shareable_manifest, shareable_records
 
@@ -54,18 +54,6 @@ def write_card(run: Path, root: Path, name: str, *, force: bool = False) -> Path
     finally:
         shutil.rmtree(new, ignore_errors=True)
     return card
-
-
-def read_finished(run: Path) -> dict[str, Any]:
-    """The manifest of a finished run.
-
-    Raises:
-        LedgerError: there is none, or the run is not finished.
-    """
-    manifest = read_manifest(run / "manifest.json")
-    if not manifest.get("finished"):
-        raise LedgerError(f"{run}: this run is not finished; go on with it: python -m trinity.run resume={run}")
-    return manifest
 
 
 def _check_free(card: Path, manifest: Mapping[str, Any], *, force: bool) -> None:

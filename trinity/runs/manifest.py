@@ -121,6 +121,27 @@ def read_manifest(path: Path) -> dict[str, Any]:
     return manifest
 
 
+def check_finished(run: Path, manifest: Mapping[str, Any]) -> None:
+    """Refuse the manifest of a run that may still change.
+
+    Raises:
+        LedgerError: the run is not finished; says how to go on.
+    """
+    if not manifest.get("finished"):
+        raise LedgerError(f"{run}: this run is not finished; go on with it: python -m trinity.run resume={run}")
+
+
+def read_finished(run: Path) -> dict[str, Any]:
+    """The manifest of a finished run's folder.
+
+    Raises:
+        LedgerError: there is none, or the run is not finished.
+    """
+    manifest = read_manifest(run / "manifest.json")
+    check_finished(run, manifest)
+    return manifest
+
+
 def append_change(path: Path, note: str) -> None:
     """Note in the manifest what was changed after the start, with the time.
 

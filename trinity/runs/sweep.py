@@ -106,7 +106,7 @@ def is_finished(job: Path) -> bool:
     """
     from trinity.runs.ledger import ungraded_in
 
-    return _is_whole(job) and not ungraded_in(job)
+    return is_whole(job) and not ungraded_in(job)
 
 
 def can_resume(job: Path) -> bool:
@@ -192,12 +192,17 @@ def _jobs(sweep: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Every job that has begun, with what its `job.json` says; a run that was made whole alone counts as finished."""
     for path in sorted(sweep.glob("*/job.json")):
         facts = read_json(path)
-        if facts["state"] in ("stopped", "failed") and _is_whole(path.parent):
+        if facts["state"] in ("stopped", "failed") and is_whole(path.parent):
             facts |= {"state": "finished", "exit_code": 0, "error": ""}
         yield path.parent, {key: value for key, value in facts.items() if key != "format"}
 
 
-def _is_whole(job: Path) -> bool:
+def is_whole(job: Path) -> bool:
+    """Whether a folder's manifest says that its run is finished.
+
+    Raises:
+        LedgerError: it cannot be read.
+    """
     path = job / "manifest.json"
     if not path.exists():
         return False

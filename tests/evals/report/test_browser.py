@@ -108,6 +108,7 @@ def test_neighbours_and_closing(page: Page, report: Path) -> None:
     page.wait_for_selector("h3:has-text('coordinator sampled · sums · sums-00000')")
     page.click("text=Close")
     page.wait_for_selector("#episode:empty", state="attached")
+    assert page.url.endswith("#transcripts")
 
 
 def test_a_link_opens_its_episode(page: Page, report: Path) -> None:
@@ -220,8 +221,10 @@ def test_lost_data_is_missed_in_a_line(browser: Browser, tmp_path: Path, monkeyp
     page = opened(browser.new_page(), tmp_path / "report.html")
     page.evaluate("location.hash = 'episode-0'")
     page.wait_for_selector(f"text=report_data/{lost.name} is missing; keep report_data beside report.html")
+    assert page.locator("article.call").count() == 0
     page.evaluate("location.hash = 'episode-8'")
     page.wait_for_selector("article.call")
+    assert lost.name not in page.inner_text("#episode")
     page.close()
 
 
@@ -236,6 +239,7 @@ def test_cut_data_is_missed_in_a_line(
     page = opened(browser.new_page(), tmp_path / "report.html")
     page.evaluate("location.hash = 'episode-0'")
     page.wait_for_selector(f"text=report_data/{cut.name} is damaged; python -m trinity.report writes it anew")
+    assert page.locator("article.call").count() == 0
     page.close()
 
 

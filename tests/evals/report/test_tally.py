@@ -14,9 +14,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from evals.report.exact import ExactSum, Names, ShareGrid
 from evals.report.summary import build_summary
 from evals.report.tally import COLUMNS, SUMMED, tally
+from evals.stats.exact import ExactSum, Names, ShareGrid
 from trinity.errors import LedgerError
 from trinity.runs.records import Columns, columns_of
 from trinity.types import UNGRADED, Record
