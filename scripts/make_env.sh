@@ -45,7 +45,7 @@ elif ! install --no-deps --index-url "$cpu_index" "$torch"; then
     echo "$cpu_index has no $torch for this machine; taking it from the default index" >&2
     install --no-deps "$torch"
 fi
-install --constraint constraints.txt --build-constraint constraints.txt --editable '.[local,stats]' --group dev
+install --constraint constraints.txt --build-constraint constraints.txt --editable '.[local,stats,chess]' --group dev
 
 # uv leaves byte code to the first import, and where Python may write none (PYTHONDONTWRITEBYTECODE) every short process
 # would compile again what a run needs from its start. All packages together would take four times as long.

@@ -160,6 +160,14 @@ class Contender(ABC):
         del ground
         return None
 
+    def check(self, ground: Ground) -> None:
+        """Refuse what cannot be played, before anything is asked.
+
+        Raises:
+            ConfigError: says what does not fit these agents or tasks.
+        """
+        del ground
+
     def derive(self, arena: Arena) -> Iterable[Record]:
         """Records that follow from tested methods' (an oracle's from the single agents'); none by default."""
         del arena

@@ -95,6 +95,14 @@ class StoreConfig:
 
 
 @dataclass
+class BackbonesConfig:
+    """Agents of the orchestration baselines (None: the whole pool), and what is laid over their sampling parameters."""
+
+    agents: list[str] | None = MISSING
+    sampling: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
 class RetryConfig:
     """`trinity.llm.retry.RetryPolicy`."""
 
@@ -130,6 +138,7 @@ class Config:
     tracker: dict[str, Any] = field(default_factory=dict)
     tasks: dict[str, Any] = field(default_factory=dict)
     methods: dict[str, Any] = field(default_factory=dict)
+    backbones: BackbonesConfig = field(default_factory=BackbonesConfig)
 
 
 def within(key: str, branches: Iterable[str]) -> bool:

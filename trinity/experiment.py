@@ -136,6 +136,8 @@ class _Run:
         """
         caps = Caps.from_config(self.config.budget)
         bounded(pool.agents, caps)
+        for contender in contenders.values():
+            contender.check(ground)
         if self.config.plan:
             table = plan_table(foresee(contenders, ground), f"{self.config.name}, pool {pool.name} ({pool.kind})")
             console(PLAIN_WIDTH).print(table)

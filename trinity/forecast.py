@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from typing import NamedTuple
 
 from trinity.coordinator.protocol import alone, prompt
@@ -50,6 +50,16 @@ class Ground:
             total = total.plus(Forecast(times, scaled(episode(agents, task.open(item), turns), times)))
         return total
 
+    def worked(
+        self, agents: Sequence[Agent], split: Split, reads: Sequence[int], prompt_bytes: int, *, times: int = 1
+    ) -> Forecast:
+        """Every item of a split, `times` times, as `workflow` by the dearest of `agents`."""
+        total = Forecast()
+        for task, item in self.items(split):
+            spend = workflow(agents, task.open(item), reads, prompt_bytes)
+            total = total.plus(Forecast(times, scaled(spend, times)))
+        return total
+
     def drawn(self, agents: Sequence[Agent], split: Split, number: int, *, turns: int = 1) -> Forecast:
         """`number` episodes on items of a split, each as dear as the dearest one could be."""
         worst = [episode(agents, task.open(item), turns) for task, item in self.items(split)]
@@ -63,12 +73,17 @@ class Ground:
 
 def episode(agents: Sequence[Agent], opening: Sequence[Message], turns: int = 1) -> Spend:
     """Worst spend of one episode in which the dearest agent plays every turn and reads all that came before."""
-    total, read = NOTHING, 0
-    for _ in range(turns):
-        calls = [_call(agent, opening, read, in_team=turns > 1) for agent in agents]
-        total = total.plus(dearest(calls))
-        read += max(_written(agent) for agent in agents) * QUOTED_TOKENS + HEADER_TOKENS
-    return total
+    return workflow(agents, opening, range(turns), _role_bytes() if turns > 1 else 0)
+
+
+def workflow(agents: Sequence[Agent], opening: Sequence[Message], reads: Sequence[int], prompt_bytes: int) -> Spend:
+    """Worst spend of one episode by the dearest of `agents` whose k-th call reads `reads[k]` earlier answers.
+
+    Each call may read `prompt_bytes` of instructions besides; a byte is at most one token.
+    """
+    written = max(_written(agent) for agent in agents) * QUOTED_TOKENS + HEADER_TOKENS
+    calls = [dearest([_call(agent, opening, number * written + prompt_bytes) for agent in agents]) for number in reads]
+    return reduce(Spend.plus, calls, NOTHING)
 
 
 def dearest(spends: Sequence[Spend]) -> Spend:
@@ -93,10 +108,9 @@ def less(whole: Spend, part: Spend) -> Spend:
     return Spend(usd, whole.weighted_tokens - part.weighted_tokens, whole.calls - part.calls)
 
 
-def _call(agent: Agent, opening: Sequence[Message], read: int, *, in_team: bool) -> Spend:
-    """One call at its worst after `read` tokens of earlier turns; in a team the role prompts are read, too."""
-    extra = read + (_role_bytes() if in_team else 0)
-    return worst_case(agent, alone(agent, opening)).plus(actual(agent, Usage(input_tokens=extra))._replace(calls=0))
+def _call(agent: Agent, opening: Sequence[Message], read: int) -> Spend:
+    """One call at its worst that reads `read` tokens besides the question."""
+    return worst_case(agent, alone(agent, opening)).plus(actual(agent, Usage(input_tokens=read))._replace(calls=0))
 
 
 def _written(agent: Agent) -> int:

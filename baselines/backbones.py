@@ -1,0 +1,139 @@
+"""Which agents the orchestration baselines ask, each as a backbone: a model without its worker's style."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any, ClassVar, TypedDict
+
+from baselines.components import Components, Parts, load
+from trinity.arena import Arena, Contender
+from trinity.errors import ConfigError
+from trinity.forecast import Forecast, Ground
+from trinity.naming import check_choice
+from trinity.types import Agent, Method
+
+
+@dataclass(frozen=True)
+class Backbones:
+    """Names of agents (None: the whole pool) and sampling parameters laid over their own, None takes one away."""
+
+    agents: Sequence[str] | None = None
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+
+    def of(self, pool: Sequence[Agent]) -> list[Agent]:
+        """The agents as backbones, in the pool's order; of those that are then alike the first.
+
+        A temperature above 0 makes an agent one that samples, a temperature of 0 leaves it what it is.
+
+        Raises:
+            ConfigError: a name is of no agent.
+        """
+        names = [agent.name for agent in pool]
+        for name in self.agents or ():
+            check_choice(name, names, "backbones.agents")
+        chosen = [agent for agent in pool if self.agents is None or agent.name in self.agents]
+        different: dict[tuple[Any, ...], Agent] = {}
+        for agent in map(self._backbone, chosen):
+            asked = (agent.endpoint, agent.model, sorted(agent.sampling.items()), sorted(agent.extra_body.items()))
+            different.setdefault((repr(asked),), agent)
+        return list(different.values())
+
+    def _backbone(self, agent: Agent) -> Agent:
+        sampling = {key: value for key, value in {**agent.sampling, **self.sampling}.items() if value is not None}
+        cold = agent.deterministic and not sampling.get("temperature")
+        return replace(agent, style="", sampling=sampling, deterministic=cold)
+
+
+class Row(TypedDict):
+    """The fields of `baselines.workflow.Scaffold`."""
+
+    name: str
+    variant: str
+    backbone: str
+    replicates: int | None
+
+
+class PerBackbone(Contender):
+    """One method a backbone: a row per agent, so that a backbone is compared with itself.
+
+    Attributes:
+        name: of the method.
+        parts: its components and their placeholders.
+        samples: whether it asks one thing several times, which an agent without noise would answer alike.
+    """
+
+    name: ClassVar[str]
+    parts: ClassVar[Parts] = {}
+    samples: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        *,
+        backbones: Mapping[str, Any] | None = None,
+        components: Mapping[str, Any] | None = None,
+        replicates: int | None = None,
+    ) -> None:
+        """Whom to ask, texts that replace components, and test replicates (None: as many as set).
+
+        Raises:
+            ConfigError: one of them is wrong.
+        """
+        if replicates is not None:
+            whole(self.name, "replicates", replicates)
+        self.backbones = Backbones(**(backbones or {}))
+        self.components: Components = load(self.name, self.parts, components)
+        self.replicates = replicates
+
+    @abstractmethod
+    def method(self, agent: Agent) -> Method:
+        """The method on one backbone."""
+
+    @abstractmethod
+    def reads(self) -> Sequence[int]:
+        """Of each call at the most, in order: how many earlier answers it reads."""
+
+    async def prepare(self, arena: Arena) -> Sequence[Method]:
+        """One method a backbone; nothing is learnt."""
+        return [self.method(agent) for agent in self.backbones.of(arena.agents)]
+
+    def check(self, ground: Ground) -> None:
+        """Refuse unknown backbones, and backbones without noise where samples have to differ."""
+        cold = [agent.name for agent in self.backbones.of(ground.agents) if agent.deterministic]
+        if self.samples and cold:
+            raise ConfigError(
+                f"method {self.name} draws several answers of {', '.join(cold)}, which would all be equal; "
+                "set backbones.sampling.temperature above 0, or name others in backbones.agents"
+            )
+
+    def forecast(self, ground: Ground) -> Forecast:
+        """Every call of every test episode, each backbone by itself."""
+        parts = [
+            ground.worked(
+                [agent],
+                "test",
+                self.reads(),
+                self.components.n_bytes,
+                times=ground.times([agent], self.replicates),
+            )
+            for agent in self.backbones.of(ground.agents)
+        ]
+        return reduce(Forecast.plus, parts, Forecast())
+
+    def row(self, agent: Agent) -> Row:
+        """Name, variant (the agent's name), backbone and replicates of the method on `agent`."""
+        times = 1 if agent.deterministic else self.replicates
+        return {"name": self.name, "variant": agent.name, "backbone": agent.model, "replicates": times}
+
+
+def whole(method: str, key: str, value: object, least: int = 1, most: int = 1000) -> int:
+    """`value`, a whole number between `least` and `most`.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise ConfigError(f"method {method}: {key}={value}: give a whole number from {least} to {most}")
+    return value
