@@ -33,18 +33,38 @@ class Backbones:
         """
         names = [agent.name for agent in pool]
         for name in self.agents or ():
-            check_choice(name, names, "backbones.agents")
+            check_choice("backbones.agents", name, names)
         chosen = [agent for agent in pool if self.agents is None or agent.name in self.agents]
-        different: dict[tuple[Any, ...], Agent] = {}
+        different: dict[str, Agent] = {}
         for agent in map(self._backbone, chosen):
-            asked = (agent.endpoint, agent.model, sorted(agent.sampling.items()), sorted(agent.extra_body.items()))
-            different.setdefault((repr(asked),), agent)
+            different.setdefault(asked_as(agent), agent)
         return list(different.values())
 
+    def named(self, pool: Sequence[Agent], names: Sequence[str], key: str) -> list[Agent]:
+        """Agents of the pool as backbones, one a name, whatever `agents` says; `key` is where the names were given.
+
+        Raises:
+            ConfigError: a name is of no agent.
+        """
+        known = {agent.name: agent for agent in pool}
+        for name in names:
+            check_choice(key, name, known)
+        return [self._backbone(known[name]) for name in names]
+
     def _backbone(self, agent: Agent) -> Agent:
+        return replace(self._set(agent), style="")
+
+    def _set(self, agent: Agent) -> Agent:
+        """The agent with our sampling parameters, its style kept."""
         sampling = {key: value for key, value in {**agent.sampling, **self.sampling}.items() if value is not None}
         cold = agent.deterministic and not sampling.get("temperature")
-        return replace(agent, style="", sampling=sampling, deterministic=cold)
+        return replace(agent, sampling=sampling, deterministic=cold)
+
+
+def asked_as(agent: Agent) -> str:
+    """What shapes the answers of an agent, as a text: equal for those that are alike."""
+    settings = (sorted(agent.sampling.items()), sorted(agent.extra_body.items()))
+    return repr((agent.endpoint, agent.model, agent.style, *settings))
 
 
 class Row(TypedDict):
@@ -56,18 +76,18 @@ class Row(TypedDict):
     replicates: int | None
 
 
-class PerBackbone(Contender):
-    """One method a backbone: a row per agent, so that a backbone is compared with itself.
+class Orchestrated(Contender):
+    """A method that asks backbones by named components.
 
     Attributes:
         name: of the method.
         parts: its components and their placeholders.
-        samples: whether it asks one thing several times, which an agent without noise would answer alike.
+        prompts: folder of its components' texts; None: the one of its name.
     """
 
     name: ClassVar[str]
     parts: ClassVar[Parts] = {}
-    samples: ClassVar[bool] = False
+    prompts: ClassVar[str | None] = None
 
     def __init__(
         self,
@@ -84,8 +104,18 @@ class PerBackbone(Contender):
         if replicates is not None:
             whole(self.name, "replicates", replicates)
         self.backbones = Backbones(**(backbones or {}))
-        self.components: Components = load(self.name, self.parts, components)
+        self.components: Components = load(self.name, self.parts, components, folder=self.prompts)
         self.replicates = replicates
+
+
+class PerBackbone(Orchestrated):
+    """One method a backbone: a row per agent, so that a backbone is compared with itself.
+
+    Attributes:
+        samples: whether it asks one thing several times, which an agent without noise would answer alike.
+    """
+
+    samples: ClassVar[bool] = False
 
     @abstractmethod
     def method(self, agent: Agent) -> Method:
@@ -110,14 +140,12 @@ class PerBackbone(Contender):
 
     def forecast(self, ground: Ground) -> Forecast:
         """Every call of every test episode, each backbone by itself."""
+        return self.worst(ground, self.reads())
+
+    def worst(self, ground: Ground, reads: Sequence[int]) -> Forecast:
+        """Test episodes of as many calls as `reads` has entries, each backbone by itself."""
         parts = [
-            ground.worked(
-                [agent],
-                "test",
-                self.reads(),
-                self.components.n_bytes,
-                times=ground.times([agent], self.replicates),
-            )
+            ground.worked([agent], "test", reads, self.components.n_bytes, times=ground.times([agent], self.replicates))
             for agent in self.backbones.of(ground.agents)
         ]
         return reduce(Forecast.plus, parts, Forecast())
@@ -126,6 +154,12 @@ class PerBackbone(Contender):
         """Name, variant (the agent's name), backbone and replicates of the method on `agent`."""
         times = 1 if agent.deterministic else self.replicates
         return {"name": self.name, "variant": agent.name, "backbone": agent.model, "replicates": times}
+
+
+def joint_row(name: str, variant: str, agents: Sequence[Agent], replicates: int | None) -> Row:
+    """The fields of a method in which several agents answer; its backbone joins their models, each once."""
+    models = dict.fromkeys(agent.model for agent in agents)
+    return {"name": name, "variant": variant, "backbone": " + ".join(models), "replicates": replicates}
 
 
 def whole(method: str, key: str, value: object, least: int = 1, most: int = 1000) -> int:

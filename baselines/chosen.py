@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from baselines.single import SingleAgent
-from trinity.arena import Arena, Contender, cost_axis, mean_cost, mean_score
+from trinity.arena import Arena, Contender, mean_cost, mean_score
 from trinity.context import Context
 from trinity.forecast import Forecast, Ground
 from trinity.types import Agent, Client, Episode, Item, Record
@@ -24,14 +24,13 @@ async def validated(arena: Arena) -> dict[str, list[Record]]:
 
 def best_agent(arena: Arena, records: Mapping[str, Sequence[Record]]) -> Agent:
     """The agent with the highest mean score among `records`; ties to the cheaper one, then to pool order."""
-    axis = cost_axis(arena.agents)
+    return max(arena.agents, key=lambda agent: merit(arena, records[agent.name]))
 
-    def merit(agent: Agent) -> tuple[float, float]:
-        score = mean_score(records[agent.name])
-        cost = mean_cost(records[agent.name], axis)
-        return (-1.0 if score is None else score, -(cost or 0.0))
 
-    return max(arena.agents, key=merit)
+def merit(arena: Arena, records: Sequence[Record]) -> tuple[float, float]:
+    """What records are compared by: mean score, then the lower mean cost on the run's axis."""
+    score, cost = mean_score(records), mean_cost(records, arena.axis)
+    return (-1.0 if score is None else score, -(cost or 0.0))
 
 
 def by_task(records: Mapping[str, Sequence[Record]], task: str) -> dict[str, list[Record]]:
@@ -68,7 +67,12 @@ class BestSingle(Contender):
         """Choose, say what was chosen."""
         records = await validated(arena)
         agent = best_agent(arena, records)
-        arena.choices["best_single"] = {"agent": agent.name, "accuracy_val": _scores(records)}
+        arena.choices["best_single"] = {
+            "agent": agent.name,
+            "accuracy_val": _scores(records),
+            "cost_val": arena.mean_costs(records[agent.name]),
+            "axis": arena.axis,
+        }
         return [fixed("best_single", agent.name, dict.fromkeys(arena.tasks, agent))]
 
     def forecast(self, ground: Ground) -> Forecast:

@@ -43,11 +43,13 @@ class Components:
         return re.sub(rf"\{{({wanted})\}}", lambda found: values[found[1]], self.texts[name])
 
 
-def load(method: str, parts: Parts, own: Mapping[str, Any] | None = None) -> Components:
-    """The components of `method`: a user's `own` texts, else the files in `prompts/METHOD/` or `prompts/`.
+def load(method: str, parts: Parts, own: Mapping[str, Any] | None = None, *, folder: str | None = None) -> Components:
+    """The components of `method`: a user's `own` texts, else the files in `prompts/FOLDER/` or `prompts/`.
+
+    `folder` is the method's name where none is given.
 
     Raises:
-        ConfigError: a text of the user's is of no component, no text, or lacks a placeholder.
+        ConfigError: a text of the user's is of no component, no text, or does not hold each placeholder once.
     """
     own = own or {}
     for name in own:
@@ -55,7 +57,7 @@ def load(method: str, parts: Parts, own: Mapping[str, Any] | None = None) -> Com
             raise ConfigError(f"methods.{method}.components.{name}: no such component, {did_you_mean(name, parts)}")
     return Components(
         {
-            name: _checked(method, name, own[name], placeholders) if name in own else _shipped(method, name)
+            name: _checked(method, name, own[name], placeholders) if name in own else _shipped(folder or method, name)
             for name, placeholders in parts.items()
         },
         parts,
@@ -66,14 +68,14 @@ def _checked(method: str, name: str, text: object, placeholders: Sequence[str]) 
     place = f"methods.{method}.components.{name}"
     if not isinstance(text, str) or not text.strip():
         raise ConfigError(f"{place}={text!r}: give the text of the prompt")
-    missing = [f"{{{placeholder}}}" for placeholder in placeholders if f"{{{placeholder}}}" not in text]
-    if missing:
-        raise ConfigError(f"{place} lacks {', '.join(missing)}: what stands there is put into the prompt")
+    wrong = [f"{{{placeholder}}}" for placeholder in placeholders if text.count(f"{{{placeholder}}}") != 1]
+    if wrong:
+        raise ConfigError(f"{place} must hold {', '.join(wrong)} once: what the call has to read is put there")
     return text
 
 
-def _shipped(method: str, name: str) -> str:
+def _shipped(folder: str, name: str) -> str:
     """The text of a file, without trailing white space."""
-    folder = resources.files("baselines").joinpath("prompts")
-    own = folder.joinpath(method, f"{name}.txt")
-    return (own if own.is_file() else folder.joinpath(f"{name}.txt")).read_text("utf-8").rstrip()
+    prompts = resources.files("baselines").joinpath("prompts")
+    own = prompts.joinpath(folder, f"{name}.txt")
+    return (own if own.is_file() else prompts.joinpath(f"{name}.txt")).read_text("utf-8").rstrip()

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from trinity.arena import Arena, Contender, CostAxis, cost, cost_axis
+from trinity.arena import Arena, Contender, cost
 from trinity.forecast import Forecast, Ground
-from trinity.types import Method, Record
+from trinity.types import CostAxis, Method, Record
 
 
 class Oracle(Contender):
@@ -30,9 +30,8 @@ class Oracle(Contender):
         ledger = arena.player.ledger
         streams = [ledger.records(method="single", variant=agent.name, split="test") for agent in arena.agents]
         rows = heapq.merge(*streams, key=_item)
-        axis = cost_axis(arena.agents)
         for _, outcomes in groupby(rows, key=_item):
-            yield from _best(list(outcomes), axis)
+            yield from _best(list(outcomes), arena.axis)
 
 
 def _item(record: Record) -> tuple[str, str]:

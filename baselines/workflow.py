@@ -27,6 +27,14 @@ def numbered(label: str, completions: Sequence[Completion]) -> str:
     return "\n\n".join(f"{label} {number}:\n{shown(answer)}" for number, answer in enumerate(completions, 1))
 
 
+def shuffled(context: Context, turn: int, n: int) -> list[int]:
+    """The indices of `n` answers in the order in which a later prompt shows them, from the context's stream.
+
+    Each `turn` of an episode has an order of its own; who is shown first is no favour of the workflow.
+    """
+    return sorted(range(n), key=lambda place: context.uniform(turn, f"select:{place}"))
+
+
 @dataclass(slots=True)
 class Workflow:
     """One episode: whom it asks, what came back, and the answer so far.
@@ -76,16 +84,19 @@ class Workflow:
             EpisodeCapError: the cap left calls unanswered; the turns of the others are kept.
             CallError: one of them failed, the first in order, once all have ended.
         """
-        calls = [self.client.complete(agent, messages, self.context) for agent, messages in asked]
-        ended = await all_ended(calls)
+        answered = await self.ask_some(asked)
+        if len(answered) < len(asked):
+            raise EpisodeCapError(f"{len(asked) - len(answered)} of {len(asked)} calls were not made")
+        return answered
+
+    async def ask_some(self, asked: Sequence[tuple[Agent, Sequence[Message]]]) -> list[Completion]:
+        """As `ask_all`, but without those that the episode's own cap forbade."""
+        ended = await all_ended([self.client.complete(agent, messages, self.context) for agent, messages in asked])
         for (agent, _), completion in zip(asked, ended, strict=True):
             if completion is not None:
                 self.turns.append(read_turn(agent, "worker", completion))
                 self.offer(completion)
-        answered = [completion for completion in ended if completion is not None]
-        if len(answered) < len(ended):
-            raise EpisodeCapError(f"{len(ended) - len(answered)} of {len(ended)} calls were not made")
-        return answered
+        return [completion for completion in ended if completion is not None]
 
     def offer(self, completion: Completion) -> None:
         """Take `completion` as the answer, unless it says nothing and an earlier one did."""

@@ -8,11 +8,13 @@ from pathlib import Path
 
 from baselines.components import load
 from tests.ground import AGENTS, make_arena
-from trinity.arena import Arena
+from trinity.arena import Arena, Contender
 from trinity.episodes import Play
+from trinity.forecast import Forecast, Ground
 from trinity.llm.client import Rules
 from trinity.llm.transports.base import Reply, Request
 from trinity.llm.transports.scripted import ScriptedTransport
+from trinity.pipeline import contest
 from trinity.testing import SkillTask
 from trinity.types import Agent, Method, Record, Replicate, Usage
 
@@ -106,3 +108,56 @@ def billed(arena: Arena, record: Record) -> tuple[int, float]:
         tokens += usage.weighted_tokens
         gflop += 2 * params[request["model"]] * usage.total_tokens / 1e9
     return tokens, gflop
+
+
+def unmarked(text: str) -> list[str]:
+    """The lines of a prompt that are not quoted: what its reader may take as ours."""
+    return [line for line in text.splitlines() if not line.startswith("| ")]
+
+
+def at_the_longest(request: Request) -> Reply:
+    """As many input tokens as bytes and templates can make, and an output of `max_tokens` short lines."""
+    read = sum(len(message["content"].encode()) + 64 for message in request.messages)
+    most = request.sampling["max_tokens"]
+    return Reply("y\n" * (most // 2), "", "stop", Usage(read, most))
+
+
+async def contested(arena: Arena, **contenders: Contender) -> list[Record]:
+    """Test records after a contest, without what depends on the clock."""
+    with arena.player.ledger:
+        await contest(arena, contenders, lambda _: None)
+        return [replace(record, latency_s=0.0) for record in arena.player.ledger.records(split="test")]
+
+
+def longest(request: Request) -> Reply:
+    """As long as the agent may write, every byte read and written a token."""
+    read, written = (
+        sum(len(message["content"].encode()) for message in request.messages),
+        request.sampling["max_tokens"],
+    )
+    return Reply("x" * written, "", "stop", Usage(read, written))
+
+
+def foreseen(contender: Contender, agents: Sequence[Agent] = WARM) -> Forecast:
+    """The worst of one test episode and one validation episode, each played once."""
+    forecast = contender.forecast(Ground(agents, {"sums": SkillTask("sums", n_val=1, n_test=1)}, 1))
+    assert forecast is not None
+    return forecast
+
+
+def patiently(*replies: str | Reply | Exception) -> Says:
+    """The replies one after another; a request that comes again, as one does after an empty answer, gets the same."""
+    waiting, given = iter(replies), dict[str, str | Reply | Exception]()
+
+    def says(request: Request) -> str | Reply | Exception:
+        if request.hash not in given:
+            given[request.hash] = next(waiting)
+        return given[request.hash]
+
+    return says
+
+
+def asked(script: Script) -> list[tuple[str, str]]:
+    """System message and content of each request, one that came again counted once."""
+    different = {request.hash: request for request in script.requests}
+    return [(system(request), request.messages[-1]["content"]) for request in different.values()]

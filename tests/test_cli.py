@@ -89,9 +89,9 @@ def experiment(tmp_path: Path) -> Callable[[str], tuple[str, str]]:
         ("seed", "error: seed has no value; write seed=VALUE"),
         ("quickstart", "error: quickstart has no value; did you mean +experiment=quickstart?"),
         ("sede", "error: sede has no value; write KEY=VALUE; did you mean 'seed'?"),
-        ("+experiment", "error: +experiment has no value; write +experiment=NAME with one of: pool_choice, quickstart"),
+        ("+experiment", "error: +experiment has no value; write +experiment=NAME with one of: cost_tradeoff, "),
         ("experiment=quickstart", "error: experiment=quickstart: write +experiment=quickstart, with a plus"),
-        ("+experiment=", "error: +experiment= has no value; write +experiment=NAME with one of: pool_choice"),
+        ("+experiment=", "error: +experiment= has no value; write +experiment=NAME with one of: cost_tradeoff"),
         ("pool=", "error: pool= has no value; write pool=NAME with one of: "),
         ("seed=", "error: seed= has no value; write seed=VALUE"),
         ("store=", "error: store= has no value; write store=VALUE"),
@@ -255,6 +255,19 @@ def test_store_is_short_for_its_path(words: tuple[str, ...], command: Run) -> No
 
     assert command(*words, task=task) == (0, "")
     assert seen == [("a.sqlite", "use")]
+
+
+def test_open_branches_take_new_keys(command: Run) -> None:
+    """Sampling parameters and prompt components are given without a plus, though no configuration lists them."""
+    seen: list[object] = []
+
+    def task(cfg: DictConfig) -> int:
+        seen.append((dict(cfg.backbones.sampling), dict(cfg.methods.cot.components)))
+        return 0
+
+    words = ("method=[cot]", "backbones.sampling.top_k=5", "methods.cot.components={generation_system: Think.}")
+    assert command(*words, task=task) == (0, "")
+    assert seen == [({"top_k": 5}, {"generation_system": "Think."})]
 
 
 def test_main_guard_passes_exit_codes_on() -> None:

@@ -8,11 +8,11 @@ from functools import cache, reduce
 from typing import NamedTuple
 
 from trinity.coordinator.protocol import alone, prompt
-from trinity.llm.budget import actual, worst_case
+from trinity.llm.budget import MESSAGE_TOKENS, actual, worst_case
 from trinity.types import NOTHING, OUTPUT_WEIGHT, ROLES, Agent, Item, Message, Spend, Split, Task, Usage
 
-QUOTED_TOKENS = 2
-"""Input tokens per token of an earlier turn: its own, and the mark that stands before every line."""
+QUOTED_TOKENS = 3
+"""Input tokens per token of an earlier turn: its own, and the mark of two that stands before every line."""
 
 HEADER_TOKENS = 64
 """Input tokens of the line that names an earlier turn's agent and role."""
@@ -79,10 +79,11 @@ def episode(agents: Sequence[Agent], opening: Sequence[Message], turns: int = 1)
 def workflow(agents: Sequence[Agent], opening: Sequence[Message], reads: Sequence[int], prompt_bytes: int) -> Spend:
     """Worst spend of one episode by the dearest of `agents` whose k-th call reads `reads[k]` earlier answers.
 
-    Each call may read `prompt_bytes` of instructions besides; a byte is at most one token.
+    Each call may read a message of `prompt_bytes` of instructions besides; a byte is at most one token.
     """
     written = max(_written(agent) for agent in agents) * QUOTED_TOKENS + HEADER_TOKENS
-    calls = [dearest([_call(agent, opening, number * written + prompt_bytes) for agent in agents]) for number in reads]
+    told = prompt_bytes + MESSAGE_TOKENS if prompt_bytes else 0
+    calls = [dearest([_call(agent, opening, number * written + told) for agent in agents]) for number in reads]
     return reduce(Spend.plus, calls, NOTHING)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 SEARCH_PATH = "hydra.searchpath"
 _LARGEST = 2**63 - 1
 _PLUS, _EMPTY_IS_A_VALUE = "experiment", "weights.sources"
+_OPEN = re.compile(r"(backbones\.sampling|methods\.[^.=]+\.components)[.=]")
+"""Branches whose keys are their owner's and not in the configuration: a word may bring a new one without a plus."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ def read_line(argv: Sequence[str]) -> Line:
 
 
 def mended(word: str, *, multirun: bool = False) -> str:
-    """`word` as Hydra has to read it: `store=PATH` is short for `store.path=PATH`.
+    """`word` as Hydra has to read it: `store=PATH` is short for `store.path=PATH`, open branches take any key.
 
     Raises:
         ConfigError: the word lacks its plus or its value, or has several outside a multirun.
@@ -79,7 +82,7 @@ def mended(word: str, *, multirun: bool = False) -> str:
         raise ConfigError(f"{word}: several values make a sweep, add -m; a list is written with [ and ]")
     if key == "store" and not isinstance(override.value(), dict) and not word.startswith("~"):
         return word.replace("store=", "store.path=", 1)
-    return word
+    return f"++{word}" if _OPEN.match(word) else word
 
 
 def joined_paths(words: Sequence[str]) -> list[str]:

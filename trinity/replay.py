@@ -110,12 +110,12 @@ def damage(ledger: Ledger) -> Iterator[str]:
 
 
 def changed_prompts(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """A line for each prompt file that is not what the run used."""
+    """A line for each prompt file that is not what the run used; it can have used none that came later."""
     from trinity.assembly import prompt_hashes
 
     now = prompt_hashes()
-    for name in sorted(now.keys() | manifest["prompts"].keys()):
-        if now.get(name) != manifest["prompts"].get(name):
+    for name, used in sorted(manifest["prompts"].items()):
+        if now.get(name) != used:
             yield f"prompt {name}: changed since the run; take commit {manifest['git']['commit']}"
 
 
@@ -210,6 +210,7 @@ def _arena(manifest: Mapping[str, Any], source: Ledger, rebuilt: Ledger, out: Pa
         policies=policies,
         folder=out,
         counts=client.counts,
+        cost_axis=config.get("cost_axis"),
     )
 
 

@@ -32,10 +32,6 @@ class TestFill:
             "{history} \\1 \\g<0> {0.__class__}|{input}"
         )
 
-    def test_repeated_placeholder(self) -> None:
-        """A placeholder may stand twice."""
-        assert components("{input}{input}{history}").fill("refine", input="a", history="b") == "aab"
-
     def test_without_placeholders(self) -> None:
         """A component without placeholders stays as it is, whatever braces it holds."""
         made = Components({"generation_system": "{} {input}"}, {"generation_system": ()})
@@ -76,8 +72,9 @@ class TestLoad:
         with pytest.raises(ConfigError, match="give the text of the prompt"):
             load("cot", {"generation_system": ()}, {"generation_system": text})
 
-    def test_missing_placeholder(self) -> None:
-        """A text that lacks a placeholder would drop an answer: it is refused, each missing one named."""
+    @pytest.mark.parametrize("text", ["only {input}", "{input} {history} {history}"])
+    def test_placeholders_once(self, text: str) -> None:
+        """A text that lacks a placeholder would drop an answer, one that repeats it would cost more than foreseen."""
         parts = {"refine": ("input", "history")}
-        with pytest.raises(ConfigError, match=r"methods.m.components.refine lacks \{history\}"):
-            load("m", parts, {"refine": "only {input}"})
+        with pytest.raises(ConfigError, match=r"methods.m.components.refine must hold \{history\} once"):
+            load("m", parts, {"refine": text})

@@ -11,8 +11,9 @@ import pytest
 from baselines.chosen import BestSingle, Lookup
 from baselines.oracle import Oracle
 from baselines.random_choice import RandomChoice
+from baselines.sampling import read_pick
 from baselines.single import Single
-from baselines.vote import CostMatchedVote, Vote, read_pick
+from baselines.vote import CostMatchedVote, Vote
 from tests.ground import AGENTS, TASKS, make_arena, skill_tasks
 from trinity.arena import Arena, Contender
 from trinity.context import Context

@@ -1,0 +1,148 @@
+"""Cascade with a verifier: agents from cheap to dear until an answer is accepted (FrugalGPT, AutoMix).
+
+FrugalGPT (arXiv 2305.05176) asks a list of models one after another and stops at the first answer that a scorer finds
+reliable; AutoMix (arXiv 2310.12963) lets the answering model verify itself. As there: cheap models first, each answer
+judged, the first accepted one returned, and the last model's answer final without a judgement.
+
+Not as there: FrugalGPT learns its list and thresholds on a trained scorer, AutoMix decides with a learnt policy on the
+share of several few-shot verifications. Here nothing is learnt: the order is that of mean cost on validation items (or
+given), and one verification decides, by the first word of its reply, ACCEPT or REVISE, as in the coordinator's loop. A
+reply without a verdict accepts nothing, and neither does ACCEPT of an answer without a text. Prompts are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any, ClassVar
+
+from baselines.backbones import Orchestrated, joint_row
+from baselines.components import Components, Parts
+from baselines.cot import GENERATION
+from baselines.task_only import OneCall
+from baselines.workflow import Scaffold, Workflow, shown
+from trinity.arena import Arena, mean_cost
+from trinity.errors import ConfigError
+from trinity.forecast import Forecast, Ground, dearest, less
+from trinity.types import Agent, Completion, CostAxis, Method, Spend, Split
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cascading(Scaffold):
+    """Method: `chain` holds pairs of who answers and who judges that, in the order in which they are asked."""
+
+    chain: Sequence[tuple[Agent, Agent]]
+    components: Components
+
+    async def play(self, flow: Workflow) -> None:
+        """Ask one after another until an answer is accepted; the last one's is not judged."""
+        *judged, (last, _) = self.chain
+        for agent, verifier in judged:
+            answer = await self._answered(flow, agent)
+            if await self._accepted(flow, verifier, answer) and answer.text.strip():
+                return
+        await self._answered(flow, last)
+
+    async def _answered(self, flow: Workflow, agent: Agent) -> Completion:
+        generator = replace(agent, style=self.components[GENERATION])
+        (answer,) = await flow.ask_all([(generator, flow.solve_as(generator))])
+        return answer
+
+    async def _accepted(self, flow: Workflow, verifier: Agent, answer: Completion) -> bool:
+        told = self.components.fill("verifier", original_prompt=flow.question, answer=shown(answer))
+        await flow.ask(verifier, "verifier", flow.briefed(self.components["verifier_system"], told))
+        return flow.turns[-1].verdict == "accept"
+
+
+class Cascade(Orchestrated):
+    """The backbones together, one row."""
+
+    name = "cascade"
+    parts: ClassVar[Parts] = {GENERATION: (), "verifier_system": (), "verifier": ("original_prompt", "answer")}
+
+    def __init__(
+        self,
+        *,
+        order: Sequence[str] | None = None,
+        verifier: str | None = None,
+        backbones: Mapping[str, Any] | None = None,
+        components: Mapping[str, Any] | None = None,
+        replicates: int | None = None,
+    ) -> None:
+        """Names of agents in their order (None: by cost), and of who judges (None: who answered).
+
+        Raises:
+            ConfigError: one of them is wrong.
+        """
+        super().__init__(backbones=backbones, components=components, replicates=replicates)
+        if order is not None and (isinstance(order, str) or not order or len(set(order)) < len(order)):
+            raise ConfigError(
+                f"methods.cascade.order={order}: give a list of names, each once, or null for all by cost"
+            )
+        self.order, self.verifier = order, verifier
+
+    def check(self, ground: Ground) -> None:
+        """Refuse names of no agent."""
+        self._judges(self._asked(ground.agents), ground.agents)
+
+    async def prepare(self, arena: Arena) -> Sequence[Method]:
+        """Order the backbones, say how."""
+        asked, axis = self._asked(arena.agents), arena.axis
+        costs = {} if self.order else await self._costs(arena, asked, axis)
+        unknown = [name for name, cost in costs.items() if cost is None]
+        if unknown:
+            arena.notes.append(
+                f"cascade: n/a, no cost in {axis} is known of {', '.join(unknown)} on validation items; "
+                "set methods.cascade.order"
+            )
+            return ()
+        asked.sort(key=lambda agent: costs.get(agent.name) or 0.0)
+        arena.choices[self.name] = {
+            "order": [agent.name for agent in asked],
+            "verifier": self.verifier,
+            "axis": axis,
+            "cost_val": costs,
+        }
+        judges = self._judges(asked, arena.agents)
+        once = all(agent.deterministic for agent in (*asked, *judges[:-1]))
+        row = joint_row(self.name, "", asked, 1 if once else self.replicates)
+        chain = list(zip(asked, judges, strict=True))
+        return [Cascading(chain=chain, components=self.components, **row)]
+
+    def forecast(self, ground: Ground) -> Forecast:
+        """One answer of each on validation where that decides the order; on test every answer, judged but the last."""
+        asked = self._asked(ground.agents)
+        judges = self._judges(asked, ground.agents)
+        times = ground.times([*asked, *judges[:-1]], self.replicates)
+        validated = [] if self.order else [self._worst(ground, "val", [agent], 0) for agent in asked]
+        answers = [self._worst(ground, "test", [agent], 0, times) for agent in asked]
+        checks = [self._worst(ground, "test", list(pair), 1, times) for pair in zip(asked, judges, strict=True)]
+        whole = reduce(Spend.plus, [part.spend for part in (*answers, *checks)])
+        last = checks[-1:] if self.order else checks
+        worst = dearest([less(whole, check.spend) for check in last])
+        return reduce(Forecast.plus, validated, Forecast(answers[0].episodes, worst))
+
+    def _worst(self, ground: Ground, split: Split, agents: Sequence[Agent], read: int, times: int = 1) -> Forecast:
+        return ground.worked(agents, split, [read], self.components.n_bytes, times=times)
+
+    def _asked(self, pool: Sequence[Agent]) -> list[Agent]:
+        if self.order is None:
+            return self.backbones.of(pool)
+        return self.backbones.named(pool, self.order, "methods.cascade.order")
+
+    def _judges(self, asked: Sequence[Agent], pool: Sequence[Agent]) -> list[Agent]:
+        """Who judges each one's answer."""
+        if self.verifier is None:
+            return list(asked)
+        return self.backbones.named(pool, [self.verifier], "methods.cascade.verifier") * len(asked)
+
+    async def _costs(self, arena: Arena, asked: Sequence[Agent], axis: CostAxis) -> dict[str, float | None]:
+        """Mean cost of one answer on the validation items, by agent."""
+        style = self.components[GENERATION]
+        alone = [
+            OneCall(agent=replace(agent, style=style), **joint_row("cascade_sample", agent.name, [agent], 1))
+            for agent in asked
+        ]
+        records = await arena.validate(*alone)
+        return {agent.name: mean_cost(rows, axis) for agent, rows in zip(asked, records, strict=True)}
