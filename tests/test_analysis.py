@@ -87,6 +87,18 @@ async def test_an_analysis_holds_every_task_and_nothing_that_was_not_played(tmp_
         assert task["verifier"] == []
 
 
+async def test_the_manifest_says_what_differences_are_taken_to(tmp_path: Path) -> None:
+    """Reference, methods without models and further methods for costs come from the run's own configuration."""
+    arena, manifest = await ground(tmp_path)
+    analysis = {"reference": "single", "models_without": ["best_single"], "ratios_to": ["best_single"]}
+    ledger = arena.player.ledger
+    found = await analysed(ledger, ledger, arena.tasks, {**manifest, "config": {"analysis": analysis}})
+    assert {key: found[key] for key in analysis} == analysis
+    for task in found["tasks"].values():
+        assert {row["method"] for row in task["pooled"]} == {"best_single"}
+        assert {row["to"] for row in task["cost"]["weighted_tokens"]["ratios"]} == {"single", "best_single"}
+
+
 async def test_models_wait_to_be_asked_for_where_a_task_is_large(tmp_path: Path) -> None:
     """Some tasks within the given number of episodes and one beyond: that alone has no models, and says so."""
     arena, manifest = await ground(tmp_path)

@@ -75,6 +75,14 @@ def test_experiments_are_complete_without_the_command_line(compose_config: Any) 
     assert set(cfg) == {key for key in schema_keys() if "." not in key}
 
 
+def test_a_reference_shapes_tables_and_no_episode(compose_config: Any) -> None:
+    """Jobs with other references are other jobs, and a resumed run keeps its own: tables are results."""
+    cfg = compose_config("analysis.reference=cot", "analysis.models_without=[task_only]")
+    check(cfg)
+    assert cfg.analysis == {"reference": "cot", "models_without": ["task_only"], "ratios_to": []}
+    assert not config.within("analysis.reference", config.SHAPELESS)
+
+
 def test_configs_are_found_in_a_checkout() -> None:
     """Beside the package lies conf."""
     assert find_configs() == CONF
@@ -122,6 +130,10 @@ def test_dotted_keys_do_not_resolve() -> None:
         ("weights.sources=hub pypy", "weights.sources: there is no 'pypy'"),
         ("weights.sources=null", "weights.sources is None; give a list"),
         ("weights.sources=3", "weights.sources is 3; give a list"),
+        ("cost_axis=USD", "cost_axis: there is no 'USD'; choose from: usd, gflop, weighted_tokens"),
+        ("analysis.reference=' '", "analysis.reference is empty; give the name of a method"),
+        ("analysis.models_without=[best_single]", "analysis.models_without: best_single is the reference"),
+        ("+analysis.ratio_to=[cot]", "there is no key 'analysis.ratio_to'; did you mean 'analysis.ratios_to'"),
         ("task=[]", r"tasks is empty; choose with task=NAME from: .*word_problems"),
         ("~pool", "pool is empty"),
         ("+sede=1", "there is no key 'sede'; did you mean 'seed'"),

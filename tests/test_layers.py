@@ -53,7 +53,7 @@ EVALS = {
 }
 HEAVY = {
     *("torch", "transformers", "litellm", "pandas", "pyarrow", "matplotlib", "cma", "xllamacpp", "statsmodels"),
-    *("scipy", "datasets", "wandb", "gguf", "gpboost", "huggingface_hub", "safetensors"),
+    *("scipy", "datasets", "wandb", "gguf", "gpboost", "huggingface_hub", "safetensors", "chess"),
 }
 LEAN = {"trinity.run", "trinity.cli", "trinity.config", "trinity.errors", "trinity.types", "trinity.canonical"}
 

@@ -80,6 +80,12 @@ class TestConfiguration:
         """A value that its class cannot use is named before anything is asked."""
         assert place in line(tmp_path, *TINY[:1], word)
 
+    def test_axis_without_prices(self, tmp_path: Path) -> None:
+        """Costs in USD of agents without a price are refused before anything is asked, and the agents are named."""
+        text = line(tmp_path, *TINY, "cost_axis=usd")
+        assert text == "error: cost_axis=usd: no price is known of reckoner, linguist, planner; give it in the pool"
+        assert not [*tmp_path.glob("outputs/scripted/*")]
+
     def test_nothing_is_left_behind(self, tmp_path: Path) -> None:
         """A run that refused to start leaves no run folder."""
         line(tmp_path, *TINY, "methods.vote.temperature=0.1")

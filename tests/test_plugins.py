@@ -90,7 +90,7 @@ def test_the_example_runs_to_its_replay(acme: str, tmp_path: Path) -> None:
     summary = json.loads((run / "summary.json").read_bytes())
     rows = {(row["method"], row["variant"]): row for row in summary["rows"] if row["task"] == "products"}
     assert rows["single", "careful"]["accuracy"] > rows["single", "hasty"]["accuracy"] > 0
-    assert rows["cascade", ""]["accuracy"] == rows["single", "hasty"]["accuracy"]
+    assert rows["relay", ""]["accuracy"] == rows["single", "hasty"]["accuracy"]
     assert {"sampled", "argmax"} <= {variant for method, variant in rows if method == "coordinator"}
     assert command("trinity.replay", str(run), cwd=tmp_path, PYTHONPATH=acme).returncode == 0
 
@@ -110,7 +110,7 @@ def test_a_function_is_an_agent(tmp_path: Path) -> None:
 def test_help_and_hints_know_plugins(tmp_path: Path) -> None:
     """A plug-in's options stand in --help and are the nearest names."""
     shown = played("trinity.run", "--help", cwd=tmp_path).stdout
-    assert re.search(r"^  method: .*\bcascade\b", shown, re.MULTILINE)
+    assert re.search(r"^  method: .*\brelay\b", shown, re.MULTILINE)
     done = played("trinity.run", "pool=reckoner", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (
         2,

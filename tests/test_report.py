@@ -62,6 +62,42 @@ def test_the_analysis_is_kept_or_made(folder: Path, run: Path) -> None:
     assert set(json.loads(path.read_text())["tasks"]) == {"sums", "words", "plans"}
 
 
+def test_another_reference_rules_from_then_on(folder: Path, run: Path, tmp_path: Path) -> None:
+    """Summary, analysis and report are told by it, the manifest says so, and a replay finds all of it again."""
+    shutil.copytree(folder / run, tmp_path / run)
+    assert report(tmp_path, str(run), "--reference", "lookup")[0] == 0
+    read = [json.loads((tmp_path / run / f"{name}.json").read_text()) for name in ("summary", "analysis", "manifest")]
+    assert [read[0]["reference"], read[1]["reference"]] == ["lookup", "lookup"]
+    rows = {(row["method"], row["variant"]): row for row in read[0]["rows"] if row["task"] == "all"}
+    assert rows["lookup", ""]["reference"]
+    assert rows["coordinator", "sampled"]["diff"] == pytest.approx(
+        rows["coordinator", "sampled"]["accuracy"] - rows["lookup", ""]["accuracy"]
+    )
+    assert read[2]["changes"][-1]["note"] == "differences are taken to lookup"
+    told = (tmp_path / run / "report.md").read_text()
+    assert "vs lookup" in told
+    assert "against the best single agent" not in told
+    done = played("trinity.replay", str(run), "--out", "again", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_reference_that_is_not_there_changes_nothing(folder: Path, run: Path) -> None:
+    """Its name is answered by the nearest one, before anything is written."""
+    before = {file: file.read_bytes() for file in (folder / run).glob("*.json")}
+    code, shown, error = report(folder, str(run), "--reference", "lokup")
+    assert (code, shown) == (2, "")
+    assert "has no row of lokup; did you mean 'lookup'?" in error
+    assert {file: file.read_bytes() for file in before} == before
+
+
+def test_the_same_reference_is_the_same_summary(folder: Path, run: Path, tmp_path: Path) -> None:
+    """Told by what it was told by, a run says the same, to the byte."""
+    shutil.copytree(folder / run, tmp_path / run)
+    assert report(tmp_path, str(run), "--reference", "best_single")[0] == 0
+    for name in ("summary.json", "report.md"):
+        assert (tmp_path / run / name).read_bytes() == (folder / run / name).read_bytes()
+
+
 def test_a_card_is_written(folder: Path, run: Path) -> None:
     """Below paper/runs or where one wants it, with every record of the run; the reports are left alone."""
     before = (folder / run / "report.md").stat().st_mtime_ns
@@ -85,6 +121,7 @@ def test_mistakes_are_one_line(folder: Path, run: Path, tmp_path: Path) -> None:
         (["unfinished"], "this run is not finished; go on with it: python -m trinity.run resume=unfinished"),
         (["torn"], "summary.json is damaged"),
         (["strange"], "a file of this run is damaged or of another version"),
+        (["torn", "--reference", "cot", "--card", "c"], "changes a run, not its card"),
         (["torn", "strange", "--card", "c"], "a card is of one run, 2 are named"),
         (["torn", "--kard", "c"], "unrecognized arguments: --kard c"),
         (["torn", "--card", "../c"], "cannot name a card"),
@@ -99,4 +136,4 @@ def test_the_command_by_itself(folder: Path) -> None:
     """As a process: help names every option, and nothing heavy is needed for it."""
     done = command("trinity.report", "--help", cwd=folder)
     assert done.returncode == 0
-    assert all(option in done.stdout for option in ("--analyse", "--card", "--cards-in", "--force"))
+    assert all(option in done.stdout for option in ("--analyse", "--reference", "--card", "--cards-in", "--force"))

@@ -31,14 +31,14 @@ async def analysed(
         records: the ledger that has the run's records.
         calls: the one that has its calls and decisions; the same but in a replay.
         tasks: by name, whose graders tell which verdicts were true.
-        manifest: of the run.
+        manifest: of the run; its `config.analysis` says what differences and costs are taken to.
         most: no mixed models for a task of more test episodes; None: for every task.
 
     Raises:
         LedgerError: a row of a ledger is damaged.
     """
     from evals.report.analysis import build_analysis
-    from evals.stats.methods import REFERENCE
+    from evals.stats.settings import settings_of
     from evals.stats.study import COLUMNS, studies
     from trinity.runs.records import columns_of
     from trinity.verdicts import verdicts
@@ -47,7 +47,15 @@ async def analysed(
     found = studies(columns_of(records.records(split="test"), COLUMNS), agents)
     judged = [row async for row in verdicts(calls, tasks, manifest["seeds"]["seed"])]
     large = {study.task for study in found if most is not None and study.score.size > most}
-    analysis = build_analysis(found, reference=REFERENCE, verifier=judged, models=lambda study: study.task not in large)
+    settings = settings_of(manifest)
+    analysis = build_analysis(
+        found,
+        reference=settings.reference,
+        verifier=judged,
+        models=lambda study: study.task not in large,
+        models_without=settings.models_without,
+        ratios_to=settings.ratios_to,
+    )
     for task in large:
         note = f"{NO_MODELS} of more than {most:,} episodes before somebody asks for them."
         analysis["tasks"][task]["not_identified"].append(note)

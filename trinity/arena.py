@@ -7,17 +7,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from trinity.coordinator.policy import Policies
 from trinity.episodes import Play, Player
-from trinity.errors import UngradedError
+from trinity.errors import ConfigError, UngradedError
 from trinity.forecast import Forecast, Ground
 from trinity.llm.client import CallCounts
-from trinity.types import UNGRADED, Agent, Item, Method, Phase, Record, Replicate, Split, Task
-
-CostAxis = Literal["usd", "gflop", "weighted_tokens"]
-
+from trinity.types import UNGRADED, Agent, CostAxis, Item, Method, Phase, Record, Replicate, Split, Task
 
 Heard = Callable[[str, int, Mapping[str, Any]], None]
 """Who hears of a generation: its trainer's name, its number, and what the trainer left of it in the ledger."""
@@ -47,7 +44,8 @@ class Progress(Protocol):
 class Arena:
     """One run's shared ground.
 
-    `folder` is the run's; `counts` are the calls so far. `choices` collects, by method, what was chosen and on what
+    `folder` is the run's; `counts` are the calls so far. `cost_axis` is the run's setting (None: see `cost_axis` the
+    function), `axis` what follows from it. `choices` collects, by method, what was chosen and on what
     ground (it goes to the summary); `ready` holds the methods of contenders that came before; `notes` are sentences
     for the report. `on_generation` hears of every generation that a trainer has played.
     """
@@ -62,10 +60,33 @@ class Arena:
     policies: Policies
     folder: Path
     counts: CallCounts
+    cost_axis: CostAxis | None = None
     choices: dict[str, Any] = field(default_factory=dict)
     ready: dict[str, Sequence[Method]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     on_generation: Heard = unheard
+
+    @property
+    def axis(self) -> CostAxis:
+        """What this run compares costs by."""
+        return cost_axis(self.agents, self.cost_axis)
+
+    def mean_costs(self, records: Sequence[Record]) -> dict[str, float | None]:
+        """Task -> mean logical cost of its records on the run's axis; None where it is unknown."""
+        return {task: mean_cost([row for row in records if row.task == task], self.axis) for task in self.tasks}
+
+    def noted_costs(self, method: str, asker: str) -> dict[str, float] | None:
+        """Task -> mean validation cost that `method` left as `cost_val` in `choices`; None, with a note, without it."""
+        chosen = self.choices.get(method)
+        costs = chosen.get("cost_val") if isinstance(chosen, Mapping) else None
+        if costs is None:
+            self.notes.append(f"{asker}: n/a, there is no method {method} before it that says what it costs")
+            return None
+        unknown = [task for task in self.tasks if costs.get(task) is None]
+        if unknown:
+            self.notes.append(f"{asker}: n/a, no cost in {self.axis} is known of {method} on {', '.join(unknown)}")
+            return None
+        return {task: costs[task] for task in self.tasks}
 
     def items(self, split: Split) -> Iterator[tuple[Task, Item]]:
         """Every item of a split with its task, tasks in config order, streamed from the run's ledger."""
@@ -187,11 +208,23 @@ def mean_cost(records: Iterable[Record], axis: CostAxis) -> float | None:
     return sum(known) / len(known) if known and len(known) == len(costs) else None
 
 
-def cost_axis(agents: Sequence[Agent]) -> CostAxis:
-    """The axis to compare costs on: USD where all prices are known, else GFLOP, else weighted tokens."""
-    if all(agent.price is not None for agent in agents):
-        return "usd"
-    return "gflop" if all(agent.active_params is not None for agent in agents) else "weighted_tokens"
+def cost_axis(agents: Sequence[Agent], wanted: CostAxis | None = None) -> CostAxis:
+    """The axis to compare costs on: `wanted`, else USD where all prices are known, else GFLOP, else weighted tokens.
+
+    Raises:
+        ConfigError: the cost of an agent is not known on the axis that is wanted.
+    """
+    blind: Mapping[CostAxis, Sequence[str]] = {
+        "usd": [agent.name for agent in agents if agent.price is None],
+        "gflop": [agent.name for agent in agents if agent.active_params is None],
+        "weighted_tokens": (),
+    }
+    if wanted is None:
+        return next(axis for axis, names in blind.items() if not names)
+    if blind[wanted]:
+        what = "price" if wanted == "usd" else "active_params"
+        raise ConfigError(f"cost_axis={wanted}: no {what} is known of {', '.join(blind[wanted])}; give it in the pool")
+    return wanted
 
 
 def cost(record: Record, axis: CostAxis) -> float | None:

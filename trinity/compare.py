@@ -97,13 +97,13 @@ def _parser() -> LineParser:
         action="append",
         default=[],
         metavar="NAME[/VARIANT]",
-        help="a row to compare; may be repeated (default: the coordinator's rows and the best single agent)",
+        help="a row to compare; may be repeated (default: the coordinator's rows and the reference's)",
     )
     parser.add_argument(
         "--reference",
         metavar="RUN|ROW",
-        help="what all are compared with: a run (its letter or folder), a row of the first run, or LETTER:ROW "
-        "(default: the first run's row of the same name; of one run its best single agent)",
+        help="what all are compared with: a run (its letter or folder), a method or row of the first run, or "
+        "LETTER:ROW (default: the first run's row of the same name; of one run its own reference)",
     )
     parser.add_argument("--all-pairs", action="store_true", help="compare every two runs (of one run: every two rows)")
     parser.add_argument("--overall", action="store_true", help="over all tasks only, not task by task too")

@@ -16,7 +16,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 
 from trinity.errors import ConfigError, TrinityError
 from trinity.naming import check_choice, did_you_mean
-from trinity.types import StoreMode
+from trinity.types import CostAxis, StoreMode
 
 SCHEMA = "base_schema"
 """Name under which `register_schema` offers the schema to the defaults list of `conf/config.yaml`."""
@@ -75,6 +75,19 @@ class EvalConfig:
 
 
 @dataclass
+class AnalysisConfig:
+    """The method that differences are taken to, those without place in mixed models, others that costs are told by.
+
+    It shapes tables and no episode; but tables are results, so a resumed run keeps it, and jobs that differ in it
+    differ. `python -m trinity.report RUN --reference NAME` tells a finished run by another one.
+    """
+
+    reference: str = MISSING
+    models_without: list[str] = field(default_factory=list)
+    ratios_to: list[str] = field(default_factory=list)
+
+
+@dataclass
 class WeightsConfig:
     """Where model weights come from and where they are kept (None: the user's cache folder).
 
@@ -122,6 +135,8 @@ class Config:
     seed: int = MISSING
     data: DataConfig = field(default_factory=DataConfig)
     eval: EvalConfig = field(default_factory=EvalConfig)
+    analysis: AnalysisConfig = field(default_factory=AnalysisConfig)
+    cost_axis: str | None = MISSING
     concurrency: int = MISSING
     store: StoreConfig = field(default_factory=StoreConfig)
     retry: RetryConfig = field(default_factory=RetryConfig)
@@ -218,6 +233,22 @@ def check(cfg: DictConfig) -> None:
         raise ConfigError(f"name={cfg.name}: names a folder, so letters, digits, '.', '_' and '-' only")
     weight_sources(cfg.weights.sources)
     check_choice("store.mode", cfg.store.mode, get_args(StoreMode))
+    if cfg.cost_axis is not None:
+        check_choice("cost_axis", cfg.cost_axis, get_args(CostAxis))
+    check_reference(cfg.analysis)
+
+
+def check_reference(analysis: Mapping[str, Any]) -> None:
+    """Refuse a method for differences that nothing can be compared to.
+
+    Raises:
+        ConfigError: it has no name, or the mixed models are told to leave it out.
+    """
+    reference = analysis["reference"]
+    if not reference.strip():
+        raise ConfigError("analysis.reference is empty; give the name of a method, such as best_single")
+    if reference in analysis["models_without"]:
+        raise ConfigError(f"analysis.models_without: {reference} is the reference of every model; leave it in")
 
 
 def _check_keys(cfg: DictConfig) -> None:

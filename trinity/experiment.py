@@ -17,7 +17,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from trinity.analysis import analysed
-from trinity.arena import Arena, Contender, Heard
+from trinity.arena import Arena, Contender, Heard, cost_axis
 from trinity.assembly import (
     all_items,
     build_contenders,
@@ -132,10 +132,12 @@ class _Run:
         """Whether the run is to be played: not where only its plan is wanted.
 
         Raises:
-            ConfigError: a cap cannot be kept, or a live run may cost more than its user has agreed to.
+            ConfigError: a cap cannot be kept, the set axis does not know an agent's cost, or a live run may cost more
+                than its user has agreed to.
         """
         caps = Caps.from_config(self.config.budget)
         bounded(pool.agents, caps)
+        cost_axis(pool.agents, self.config.get("cost_axis"))
         for contender in contenders.values():
             contender.check(ground)
         if self.config.plan:
@@ -224,6 +226,7 @@ class _Run:
             policies=policies,
             folder=self.folder,
             counts=client.counts,
+            cost_axis=config.get("cost_axis"),
         )
 
     def _encoder(self, stack: AsyncExitStack) -> Encoder:

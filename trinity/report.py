@@ -35,10 +35,12 @@ def command() -> int:
     given = _parser().parse_args([word for word in sys.argv[1:] if word.lower() != "debug=true"])
     if given.card is not None and len(given.runs) > 1:
         raise ConfigError(f"--card {given.card}: a card is of one run, {len(given.runs)} are named")
+    if given.card is not None and given.reference is not None:
+        raise ConfigError(f"--reference {given.reference}: changes a run, not its card; leave --card out first")
     for run in given.runs:
         with _readable(run):
             if given.card is None:
-                paths = report(run, analyse=given.analyse)
+                paths = report(run, analyse=given.analyse, reference=given.reference)
             else:
                 paths = [card(run, given.card, given.cards_in, force=given.force)]
         for path in paths:
@@ -46,12 +48,17 @@ def command() -> int:
     return 0
 
 
-def report(run: Path, *, analyse: bool = False) -> list[Path]:
+def report(run: Path, *, analyse: bool = False, reference: str | None = None) -> list[Path]:
     """Write `report.md`, `report.html` and what belongs to them into a finished run's folder; their paths.
 
-    The analysis is made where there is none, and with `analyse` in any case.
+    Args:
+        run: its folder.
+        analyse: make the analysis anew, its mixed models whatever the size, and not only where there is none.
+        reference: the method that differences are taken to from now on: summary and analysis are made anew, and the
+            manifest keeps it, so that replay and comparison follow.
 
     Raises:
+        ConfigError: the run has no row of `reference`.
         TrinityError: a file is missing or damaged, the run is not finished, or something cannot be written.
     """
     from evals.report.data import Source, gathered
@@ -65,7 +72,10 @@ def report(run: Path, *, analyse: bool = False) -> list[Path]:
     manifest = read_finished(run)
     summary = read_json(run / "summary.json")
     with alone_in(run), Ledger.open(run / "ledger.sqlite", read_only=True) as ledger:
-        analysis = _analysis(run, ledger, manifest, again=analyse)
+        if reference is not None:
+            manifest, summary = _retold(run, ledger, manifest, summary, reference)
+        again = analyse or reference is not None
+        analysis = _analysis(run, ledger, manifest, again=again, all_models=analyse)
         return write_reports(run, gathered(Source(ledger, ledger, read_verdict), summary, manifest, analysis))
 
 
@@ -80,7 +90,42 @@ def card(run: Path, name: str, root: Path, *, force: bool) -> Path:
     return write_card(run, root, name, force=force)
 
 
-def _analysis(run: Path, ledger: Ledger, manifest: Mapping[str, Any], *, again: bool) -> Mapping[str, Any]:
+def _retold(
+    run: Path, ledger: Ledger, manifest: Mapping[str, Any], summary: Mapping[str, Any], reference: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Manifest and summary, made and written, of a run whose differences are taken to another method."""
+    from evals.report.summary import build_summary
+    from evals.report.tally import COLUMNS
+    from trinity.config import check_reference
+    from trinity.naming import did_you_mean
+    from trinity.runs.files import write_json
+    from trinity.runs.manifest import append_change, read_manifest, write_manifest
+    from trinity.runs.records import columns_of
+
+    told = {name: _with_reference(manifest[name], reference) for name in ("config", "recipe")}
+    check_reference(told["config"]["analysis"])
+    kept = {name: summary[name] for name in ("choices", "effort", "totals")}
+    facts = {**manifest, **told, "notes": summary["notes"]}
+    made = build_summary(columns_of(ledger.records(), COLUMNS), manifest=facts, **kept)
+    if not any(row["reference"] for row in made["rows"]):
+        names = {str(row["method"]) for row in made["rows"]}
+        raise ConfigError(f"{run} has no row of {reference}; {did_you_mean(reference, names)}")
+    path = run / "manifest.json"
+    write_manifest(path, {**manifest, **told})
+    append_change(path, f"differences are taken to {reference}")
+    write_json(run / "summary.json", made)
+    return read_manifest(path), made
+
+
+def _with_reference(config: Mapping[str, Any], reference: str) -> dict[str, Any]:
+    """A configuration with another reference; that of an earlier version had no such branch."""
+    analysis = {"models_without": [], "ratios_to": [], **(config.get("analysis") or {})}
+    return {**config, "analysis": {**analysis, "reference": reference}}
+
+
+def _analysis(
+    run: Path, ledger: Ledger, manifest: Mapping[str, Any], *, again: bool, all_models: bool
+) -> Mapping[str, Any]:
     """The run's analysis: from its file, or made and written there."""
     from trinity.analysis import MODELS_UP_TO, analysed
     from trinity.assembly import build_tasks, node
@@ -90,7 +135,7 @@ def _analysis(run: Path, ledger: Ledger, manifest: Mapping[str, Any], *, again: 
     if path.exists() and not again:
         stored: Mapping[str, Any] = read_json(path)
         return stored
-    tasks, most = build_tasks(node(manifest["recipe"])), None if again else MODELS_UP_TO
+    tasks, most = build_tasks(node(manifest["recipe"])), None if all_models else MODELS_UP_TO
     found = asyncio.run(analysed(ledger, ledger, tasks, manifest, most=most))
     write_json(path, found)
     return found
@@ -115,6 +160,11 @@ def _parser() -> LineParser:
     parser = LineParser(prog="python -m trinity.report", description=__doc__.partition("\n")[0])
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a finished run's folder")
     parser.add_argument("--analyse", action="store_true", help="make the analysis anew, too")
+    parser.add_argument(
+        "--reference",
+        metavar="METHOD",
+        help="take differences to this method from now on, in summary and analysis, too",
+    )
     parser.add_argument("--card", metavar="NAME", help="write the run's card instead of its reports")
     parser.add_argument(
         "--cards-in", type=Path, default=CARDS, metavar="FOLDER", help=f"where cards are kept (default: {CARDS})"

@@ -29,6 +29,9 @@ PoolKind = Literal["live", "recorded", "simulated", "scripted"]
 DifficultyKind = Literal["human", "irt", "constructed"]
 Redistribute = Literal["yes", "ids-only", "never"]
 
+CostAxis = Literal["usd", "gflop", "weighted_tokens"]
+"""What a run compares costs by."""
+
 OUTPUT_WEIGHT = 4
 """One output token weighs as much as four input tokens, about the ratio of their prices."""
 

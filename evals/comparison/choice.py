@@ -9,7 +9,8 @@ from pathlib import Path
 
 from evals.comparison.runs import Run
 from evals.report.tally import RowKey, named
-from evals.stats.methods import REFERENCE, TRAINED
+from evals.stats.methods import TRAINED, is_trained, known
+from evals.stats.settings import settings_of
 from trinity.errors import ConfigError
 
 Place = tuple[Run, RowKey]
@@ -21,9 +22,10 @@ class Request:
     """What is to be compared.
 
     Attributes:
-        methods: rows, `METHOD` or `METHOD/VARIANT`; none: each run's coordinator rows and its best single agent.
-        reference: a run (its letter or folder), a row of the first run, or `LETTER:ROW`; None: the first run, and
-            where there is one run its best single agent.
+        methods: rows, `METHOD` or `METHOD/VARIANT`; none: each run's coordinator rows (without any, those of its
+            other methods) and those of its reference.
+        reference: a run (its letter or folder), a method or row of the first run, or `LETTER:ROW`; None: the first
+            run, and where there is one run its reference. Of a method's several rows that on the same backbone.
         all_pairs: every two runs instead of each against one; of a single run every two of its rows.
         require_equal_effort: refuse efforts that differ.
         allow_differences: say that graders differ instead of refusing.
@@ -73,9 +75,12 @@ def _rows(run: Run, request: Request) -> list[RowKey]:
     if request.methods:
         wanted = {key for name in request.methods for key in _found(run, name)}
         return [key for key in run.keys if key in wanted]
-    if not any(method == TRAINED for method, _ in run.keys):
+    reference = settings_of(run.manifest).reference
+    others = [key for key in run.keys if known(key[0]).role == "method" and key[0] != reference]
+    told = [key for key in others if is_trained(key[0])] or others
+    if not told:
         raise ConfigError(f"{run.folder} has no {TRAINED} row; choose rows by --method from: {_choices(run)}")
-    return [key for key in run.keys if key[0] in (TRAINED, REFERENCE)]
+    return [key for key in run.keys if key in told or key[0] == reference]
 
 
 def _found(run: Run, name: str) -> list[RowKey]:
@@ -124,42 +129,57 @@ def _same_rows(run: Run, keys: Sequence[RowKey], reference: Run, lonely: list[st
 def _against_one(
     runs: Sequence[Run], rows: dict[str, list[RowKey]], request: Request, lonely: list[str]
 ) -> Iterator[tuple[Place, Place]]:
-    """Every run against one run, or every row against one row."""
-    reference, key = _reference(runs, request.reference)
+    """Every run against one run, or every row against one row or against a method's rows on the same backbones."""
+    reference, bases = _reference(runs, request.reference)
     for run in runs:
-        if key is not None:
-            yield from (((run, row), (reference, key)) for row in rows[run.label] if (run, row) != (reference, key))
+        if bases:
+            yield from _on_backbones(run, rows[run.label], reference, bases, lonely)
         elif run is not reference:
             yield from _same_rows(run, rows[run.label], reference, lonely)
 
 
-def _reference(runs: Sequence[Run], word: str | None) -> tuple[Run, RowKey | None]:
-    """The run that a word means, and the row where it means one.
+def _on_backbones(
+    run: Run, keys: Sequence[RowKey], reference: Run, bases: Sequence[RowKey], lonely: list[str]
+) -> Iterator[tuple[Place, Place]]:
+    """Rows of a run against those of a method: the one on the same backbone, else the only one."""
+    on = {_backbone(reference, base): base for base in bases}
+    for key in keys:
+        base = bases[0] if len(bases) == 1 else on.get(_backbone(run, key))
+        if run is reference and key in bases:
+            continue
+        if base is None:
+            lonely.append(f"{run.label} {named(key)} has no row of {bases[0][0]} on its backbone in {reference.label}.")
+        else:
+            yield (run, key), (reference, base)
+
+
+def _backbone(run: Run, key: RowKey) -> str:
+    """The backbone of a row; runs of an earlier version tell it by the variant alone."""
+    return str((run.row(key) or {}).get("backbone") or key[1])
+
+
+def _reference(runs: Sequence[Run], word: str | None) -> tuple[Run, list[RowKey]]:
+    """The run that a word means, and the rows of one method where it means those.
 
     Raises:
-        ConfigError: it means nothing, or several rows.
+        ConfigError: it means nothing.
     """
     if word is None:
-        return (runs[0], None) if len(runs) > 1 else (runs[0], _only(runs[0], REFERENCE))
+        return runs[0], _own(runs[0]) if len(runs) == 1 else []
     for run in runs:
         if word == run.label or Path(word).resolve() == run.folder.resolve():
-            return (run, None) if len(runs) > 1 else (run, _only(run, REFERENCE))
+            return run, _own(run) if len(runs) == 1 else []
     label, colon, name = word.partition(":")
     for run in runs:
         if colon and label == run.label:
-            return run, _only(run, name)
-    return runs[0], _only(runs[0], word)
+            return run, _found(run, name)
+    return runs[0], _found(runs[0], word)
 
 
-def _only(run: Run, name: str) -> RowKey:
-    """The one row that a name means.
+def _own(run: Run) -> list[RowKey]:
+    """The rows of a run's own reference.
 
     Raises:
-        ConfigError: there is none, or there are several.
+        ConfigError: it has none.
     """
-    found = _found(run, name)
-    if len(found) > 1:
-        raise ConfigError(
-            f"{name} means {len(found)} rows of {run.folder}; take one: {', '.join(map('/'.join, found))}"
-        )
-    return found[0]
+    return _found(run, settings_of(run.manifest).reference)

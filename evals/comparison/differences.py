@@ -10,6 +10,7 @@ from typing import Any
 from evals.comparison.pairs import Side
 from evals.comparison.runs import Run
 from evals.report.text import clean
+from evals.stats.settings import settings_of
 from trinity.canonical import canonical_json, digest
 from trinity.runs.sweep import shaping
 
@@ -92,7 +93,7 @@ def _about(known: tuple[Any, float]) -> tuple[Any, float | None]:
 def _facts(run: Run, tasks: Sequence[str]) -> Iterator[tuple[Fact, Any]]:
     """What may differ, in the order in which it is told."""
     manifest = run.manifest
-    settings = dict(_flat(manifest["config"], manifest.get("recipe")))
+    settings = dict(_flat({**manifest["config"], "analysis": settings_of(manifest)._asdict()}, manifest.get("recipe")))
     for task in tasks:
         yield ("graders", f"Grader of {task}"), manifest["graders"].get(task)
         yield (

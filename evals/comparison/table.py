@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from evals.report.page import Section, bullet_list, html_table, page
 from evals.report.rows import ALL
 from evals.report.summary import label
-from evals.report.table import ROOMY, bounds, difference, empty_table, markdown_grid
+from evals.report.table import ROOMY, bounds, difference, empty_table, markdown_grid, reference_title
 from evals.report.text import clean, detectable_points, interval, markdown, number, p_value, percent
 from evals.stats.axes import AXES
 
@@ -233,7 +233,7 @@ def _row_columns(rows: Sequence[Row], *, roomy: bool) -> list[Column]:
     return [
         Column("row", lambda row: _first(row, _label(row))),
         Column("accuracy %\n(95 % CI)", lambda row: interval(row["accuracy"], row["ci_low"], row["ci_high"])),
-        Column("vs own\nbest single", difference, roomy),
+        Column(f"vs own\n{clean(reference_title(rows), _NAME)}", difference, roomy),
         Column("graded", lambda row: f"{row['n_graded']}/{row['n_items']}"),
         Column("bounds\n(ungraded 0 to 1)", bounds, known("bound_low")),
         Column("trunc.", lambda row: str(row["n_truncated"])),

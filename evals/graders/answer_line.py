@@ -6,11 +6,12 @@ import re
 
 # Every gap is bounded, so that a hostile text costs time linear in its length.
 _GAP = r"[ \t*_`'\"]{0,6}"
-# An echo of our own `Answer: <number>` declares nothing.
-_LINE = re.compile(rf"(?<!\w)answer{_GAP}(?:is{_GAP})?[:=](?!{_GAP}<(?:number|letter)>)", re.IGNORECASE)
+# An echo of a task's own `Answer: <number>` declares nothing.
+_LINE = re.compile(rf"(?<!\w)answer{_GAP}(?:is{_GAP})?[:=](?!{_GAP}<(?:number|letter|move|result)>)", re.IGNORECASE)
 _SENTENCE = re.compile(rf"(?<!\w)answer{_GAP}(?:is|would be|should be|seems to be|must be)(?!\w)", re.IGNORECASE)
 _HASHES = re.compile(r"^####", re.MULTILINE)
-_BOXED = re.compile(r"\\boxed[ ]?\{([^{}\n]{0,80}(?:\{[^{}\n]{0,40}\}[^{}\n]{0,40}){0,3})\}")
+_INNER = r"\{[^{}\n]{0,40}+(?:\{[^{}\n]{0,40}+\}[^{}\n]{0,40}+){0,3}\}"
+_BOXED = re.compile(rf"\\boxed[ ]?\{{([^{{}}\n]{{0,80}}+(?:{_INNER}[^{{}}\n]{{0,40}}+){{0,4}})\}}")
 _NEXT_QUESTION = re.compile(r"^[ \t*#]{0,6}(?:question|q)[ ]?\d{0,3}[ *]{0,3}:", re.IGNORECASE | re.MULTILINE)
 
 

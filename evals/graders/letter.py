@@ -8,7 +8,7 @@ from string import ascii_uppercase
 
 from evals.graders.answer_line import declared
 
-VERSION = "letter/1"
+VERSION = "letter/2"
 
 _MARKS = " \t\r*_`'\"“”.!,;:()[]<>{}"
 _HEAD = re.compile(

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from evals.graders.answer_line import declared
 
-VERSION = "number/1"
+VERSION = "number/2"
 
 _MAX_CHARS = 40
 _WINDOW = 1000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,11 @@ from numpy.typing import NDArray
 
 from evals.report.summary import plain
 from evals.stats.axes import AXES
-from evals.stats.contrasts import Gains, gains, interaction_rows, leave_one_out_rows, pooled_rows
+from evals.stats.contrasts import Gains, gains, interaction_rows, leave_one_out_rows, pooled_rows, reference_cells
 from evals.stats.cost import Key, Priced, accuracy_ends, cost_table, pooled, priced, ratio_table, tabled
 from evals.stats.difficulty import gain_rows, item_accuracy, quartile_rows, spearman
 from evals.stats.frontier import areas, frontier, matched_rows
-from evals.stats.methods import BOUND, CONTROLS, known
+from evals.stats.methods import BOUND, CONTROLS, is_one_of, known
 from evals.stats.mixed import try_difficulty_models
 from evals.stats.paired_tests import holm
 from evals.stats.power import detectable
@@ -34,6 +35,8 @@ def build_analysis(
     reference: str,
     verifier: Iterable[VerifierRow] = (),
     models: Callable[[Study], bool] | bool = True,
+    models_without: Collection[str] = (),
+    ratios_to: Sequence[str] = (),
     controls: Collection[str] = CONTROLS,
 ) -> Json:
     """The content of `analysis.json`: JSON's types only, unknown is None, the same for records in any order.
@@ -45,6 +48,8 @@ def build_analysis(
         reference: the method that differences are taken to.
         verifier: verdicts of live runs.
         models: whether to fit the mixed models, which may take a minute a task; or of which tasks.
+        models_without: methods that the mixed models leave out.
+        ratios_to: methods that costs are told by besides the reference.
         controls: methods of which mixtures are what the same cost buys otherwise; the reference is always one.
 
     Raises:
@@ -56,13 +61,16 @@ def build_analysis(
         raise LedgerError(f"kinds of pool {', '.join(kinds)} do not go into one analysis; report each run by itself")
     verdicts = list(verifier)
     among = (reference, *controls)
+    bases = list(dict.fromkeys((reference, *ratios_to)))
     tasks = {}
     for study in found:
         fit = models if isinstance(models, bool) else models(study)
         judged = [row for row in verdicts if row.task == study.task]
-        tasks[study.task] = _task(study, reference, among, judged, models=fit)
+        fitted = _models(study, reference, models_without) if fit else (None, [])
+        tasks[study.task] = _task(study, bases, among, judged, fitted)
     _adjust([task["difficulty"]["spearman"] for task in tasks.values()])
-    whole = {"format": FORMAT, "pool_kind": kinds[0] if kinds else None, "reference": reference, "tasks": tasks}
+    named = {"reference": reference, "models_without": sorted(models_without), "ratios_to": bases[1:]}
+    whole = {"format": FORMAT, "pool_kind": kinds[0] if kinds else None, **named, "tasks": tasks}
     return {key: plain(value) for key, value in whole.items()}
 
 
@@ -73,22 +81,39 @@ def _adjust(correlations: Sequence[Json | None]) -> None:
         row["p_holm"] = p
 
 
+def _models(study: Study, reference: str, without: Collection[str]) -> tuple[Json | None, list[str]]:
+    """The mixed models of a task, None where there are none, and sentences on what they leave out."""
+    left_out = [name for name in study.methods if name != BOUND and is_one_of(name, without)]
+    notes = [f"{', '.join(left_out)}: left out of the mixed models, as the run was told."] if left_out else []
+    unknown = [name for name in without if not any(is_one_of(method, [name]) for method in study.methods)]
+    if unknown:
+        notes.append(f"{', '.join(unknown)}: not among the methods, so that the mixed models need not leave it out.")
+    fitted, why_not = try_difficulty_models(study.subset(~_rows_of(study, [BOUND, *left_out])), reference=reference)
+    if fitted is None:
+        return None, [f"No mixed models: {why_not}"]
+    return fitted.to_json(), [*notes, *fitted.not_identified]
+
+
 def _task(
-    study: Study, reference: str, controls: Collection[str], verdicts: Sequence[VerifierRow], *, models: bool
+    study: Study,
+    bases: Sequence[str],
+    controls: Collection[str],
+    verdicts: Sequence[VerifierRow],
+    fitted: tuple[Json | None, list[str]],
 ) -> Json:
-    """The analysis of one task."""
+    """The analysis of one task; the first of `bases` is the reference."""
+    reference = bases[0]
     real = study.subset(~_rows_of(study, [BOUND]))
     compared = real.subset(~_same_answers(real, reference))
     gain = gains(compared, reference)
-    fitted, why_not = try_difficulty_models(real, reference=reference) if models else (None, None)
     difficulty = _difficulty(real, gain)
     rows = {axis.name: priced(real, axis.column) for axis in AXES}
     notes = [
         *_difficulty_notes(study, difficulty),
         *_reference_notes(gain),
+        *(note for base in bases[1:] for note in _ratio_notes(real, base)),
         *(note for axis, every in rows.items() for note in _cost_notes(axis, every, controls)),
-        *([f"No mixed models: {why_not}"] if why_not else []),
-        *(fitted.not_identified if fitted else ()),
+        *fitted[1],
     ]
     return {
         "n_items": len(study.items),
@@ -100,8 +125,8 @@ def _task(
         "leave_one_out": leave_one_out_rows(gain),
         "truncation": truncation_rows(compared, reference),
         "detectable": _detectable(gain),
-        "cost": _costs(real, {axis: every for axis, every in rows.items() if _known(every)}, reference, controls),
-        "models": fitted.to_json() if fitted else None,
+        "cost": _costs(real, {axis: every for axis, every in rows.items() if _known(every)}, bases, controls),
+        "models": fitted[0],
         "verifier": verifier_rates(verdicts),
         "not_identified": list(dict.fromkeys(notes)),
     }
@@ -155,6 +180,17 @@ def _reference_notes(gain: Gains) -> list[str]:
     return notes
 
 
+def _ratio_notes(study: Study, base: str) -> list[str]:
+    """Which rows have no ratio of their cost to that of a further method."""
+    pairs = reference_cells(study, base)
+    alone = [f"{study.methods[cell[0]]} on {study.backbones[cell[1]]}" for cell, row in pairs.items() if row is None]
+    if not alone:
+        return []
+    if len(alone) == len(pairs):
+        return [f"There is no {base} whose cost anything could be told by."]
+    return [f"Several rows of {base}, none on the same backbone, so no ratio of costs, for: {', '.join(alone)}."]
+
+
 def _detectable(gain: Gains) -> list[Json]:
     """What each comparison could find."""
     found = [(method, detectable(gain.pooled(gain.cells_of(method)))) for method in gain.compared()]
@@ -169,7 +205,9 @@ def _known(every: Mapping[Key, Priced]) -> dict[Key, Priced]:
     return {key: row for key, row in every.items() if row.mean is not None}
 
 
-def _costs(study: Study, rows: Mapping[str, Mapping[Key, Priced]], reference: str, controls: Collection[str]) -> Json:
+def _costs(
+    study: Study, rows: Mapping[str, Mapping[Key, Priced]], bases: Sequence[str], controls: Collection[str]
+) -> Json:
     """The tables of each axis on which a row's cost is known."""
     tables = []
     accuracies = accuracy_ends({key: row for every in rows.values() for key, row in {**every, **pooled(every)}.items()})
@@ -177,13 +215,14 @@ def _costs(study: Study, rows: Mapping[str, Mapping[Key, Priced]], reference: st
         tables += [
             cost_table(every, accuracies),
             cost_table(pooled(every), accuracies),
-            ratio_table(study, every, reference),
+            *(ratio_table(study, every, base) for base in bases),
         ]
     found = iter(tabled(tables))
-    return {
-        axis: _cost(study, every, dict(zip(("rows", "pooled", "ratios"), found, strict=False)), controls)
-        for axis, every in rows.items()
-    }
+    told = {}
+    for axis, every in rows.items():
+        names = {"rows": next(found), "pooled": next(found), "ratios": list(chain(*islice(found, len(bases))))}
+        told[axis] = _cost(study, every, names, controls)
+    return told
 
 
 def _cost(
@@ -193,7 +232,7 @@ def _cost(
     known = _known(every)
     points = {key: (row.mean or 0.0, row.accuracy) for key, row in known.items()}
     best = frontier(points)
-    those = [key for key in known if _is_control(key[0], controls)]
+    those = [key for key in known if is_one_of(key[0], controls)]
     named = zip(every, tables["rows"], strict=True)
     return {
         **tables,
@@ -203,11 +242,6 @@ def _cost(
     }
 
 
-def _is_control(method: str, controls: Collection[str]) -> bool:
-    """Whether a method, with or without a variant in its name, is a control."""
-    return method in controls or method.startswith(tuple(f"{name} " for name in controls))
-
-
 def _cost_notes(axis: str, every: Mapping[Key, Priced], controls: Collection[str]) -> list[str]:
     """Which costs are unknown, and where nothing can be matched."""
     known = _known(every)
@@ -215,6 +249,6 @@ def _cost_notes(axis: str, every: Mapping[Key, Priced], controls: Collection[str
         return [f"The cost in {axis} is unknown for every row."]
     unknown = [f"{method} on {backbone}" for method, backbone in every if (method, backbone) not in known]
     notes = [f"The cost in {axis} is unknown for: {', '.join(unknown)}."] if unknown else []
-    if not any(_is_control(method, controls) for method, _ in known):
+    if not any(is_one_of(method, controls) for method, _ in known):
         notes.append(f"No control has a known cost in {axis}: there is nothing to match.")
     return notes

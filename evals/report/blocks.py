@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from evals.report.canvas import Picture
 from evals.report.text import interval, number, p_value, percent
+from evals.stats.methods import place_of, without_setting
 
 
 class Text(NamedTuple):
@@ -57,6 +58,13 @@ Column = tuple[str, Callable[[Entry], str]]
 def grid(entries: Iterable[Entry], columns: Sequence[Column], left: int = 1) -> Grid:
     """A table of objects, a row each."""
     return Grid([title for title, _ in columns], [[cell(entry) for _, cell in columns] for entry in entries], left)
+
+
+def in_order(entries: Iterable[Entry]) -> list[Entry]:
+    """Entries of an analysis by task and method, in the order of tables; what they do not tell stays as it came."""
+    found = list(entries)
+    tasks = list(dict.fromkeys(entry.get("task") for entry in found))
+    return sorted(found, key=lambda entry: (tasks.index(entry.get("task")), place_of(without_setting(entry["method"]))))
 
 
 def text_of(key: str) -> Callable[[Entry], str]:

@@ -15,7 +15,7 @@ from evals.report.rows import ALL, Row
 from evals.report.summary import label, rows_of, tasks_of
 from evals.report.table import columns_for, findings, format_row, reading, title
 from evals.report.text import clean, number, percent
-from evals.stats.methods import TRAINED
+from evals.stats.methods import is_trained
 from trinity.types import Status
 
 Pictures = Mapping[str, Picture]
@@ -87,7 +87,7 @@ def _table(summary: Mapping[str, Any], task: str) -> Grid:
     """The results of one task, or of all."""
     rows = rows_of(summary, task)
     columns = columns_for(rows)
-    strong = frozenset(place for place, row in enumerate(rows) if row["method"] == TRAINED)
+    strong = frozenset(place for place, row in enumerate(rows) if is_trained(row["method"]))
     return Grid([column.title for column in columns], [format_row(row, columns) for row in rows], strong=strong)
 
 
@@ -105,16 +105,19 @@ def _training(pictures: Pictures) -> list[Part]:
 def _headroom(summary: Mapping[str, Any]) -> Part:
     """What there is to gain over the best single agent."""
     found = summary["headroom"]
+    if all(found[key] is None for key in ("oracle", "best_single", "best_agents_accuracy")):
+        return Part("Headroom", [])
     titles = ["task", "best agent\non test", "its accuracy %", "best single %", "oracle %", "oracle −\nbest single"]
     chances = {row["task"]: row["chance"] for row in summary["rows"]}
     rows = [
         [*_headroom_cells(name, entry), percent(chances.get(name))]
         for name, entry in [(ALL, found), *found["tasks"].items()]
     ]
+    chosen = "The best single agent was chosen on validation items; " if found["best_single"] is not None else ""
     text = (
         f"{pool_caption(summary['pool_kind'])}. The oracle picks the right agent for every item after the "
-        "fact. The best single agent was chosen on validation items; the best agent on test is shown to describe the "
-        "pool, nothing is chosen by it."
+        f"fact. {chosen}{'the' if chosen else 'The'} best agent on test is shown to describe the pool, nothing is "
+        "chosen by it."
     )
     return Part("Headroom", [Grid([*titles, "guessing %"], rows, 2), Text(text)])
 

@@ -20,6 +20,7 @@ from evals.report.blocks import (
     Part,
     Text,
     grid,
+    in_order,
     interval_of,
     number_of,
     p_of,
@@ -28,14 +29,14 @@ from evals.report.blocks import (
 )
 from evals.report.canvas import Picture, pool_caption
 from evals.report.content_costs import Tasks, cost_parts
-from evals.report.plots_difficulty import QUARTILES, interacts, spoken
+from evals.report.plots_difficulty import QUARTILES, against, interacts
 from evals.report.text import detectable_points, number
 
 
 def analysis_parts(analysis: Mapping[str, Any], pictures: Mapping[str, Picture]) -> list[Part]:
     """The parts of a report that come of its analysis; none where there is none."""
     tasks: Tasks = analysis.get("tasks") or {}
-    reference = spoken(analysis)
+    reference = against(analysis)
     found = [
         Part(f"Against {reference}", _against(tasks, reference)),
         Part("Difficulty", _difficulty(tasks, reference, pictures)),
@@ -51,8 +52,8 @@ def analysis_parts(analysis: Mapping[str, Any], pictures: Mapping[str, Picture])
 
 
 def _entries(tasks: Tasks, key: str) -> list[Entry]:
-    """The entries of all tasks under a key, each with its task."""
-    return [{"task": name, **entry} for name, task in tasks.items() for entry in task.get(key) or ()]
+    """The entries of all tasks under a key, each with its task, methods in the order of tables."""
+    return in_order({"task": name, **entry} for name, task in tasks.items() for entry in task.get(key) or ())
 
 
 CHANGED: Sequence[Column] = (("repaired", text_of("wins")), ("broken", text_of("losses")))
@@ -109,9 +110,10 @@ def _difficulty(tasks: Tasks, reference: str, pictures: Mapping[str, Picture]) -
     blocks: list[Block] = [grid(found, (*columns, ("p, Holm", lambda entry: p_of("p_holm")(entry["spearman"] or {}))))]
     blocks.append(Text("Negative: harder items are answered less often. Holm's p allows for all tasks."))
     blocks += [pictures["difficulty"]] if "difficulty" in pictures else []
-    gains = [{"task": name, **entry} for name, each in known.items() for entry in each.get("gains") or ()]
+    gains = in_order({"task": name, **entry} for name, each in known.items() for entry in each.get("gains") or ())
     if gains:
         blocks += [
+            *([pictures["gains"]] if "gains" in pictures else []),
             Text(f"Difference to {reference} by quarter of difficulty:"),
             grid(
                 _by_quarter(gains),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from evals.report.canvas import SMALL, WIDTH, Picture, canvas, panel, picture, p
 from evals.report.palette import light
 from evals.report.plots_use import Cell, draw_cells, set_grid
 from evals.report.text import percent
-from evals.stats.methods import REFERENCE, SINGLE, TRAINED
+from evals.stats.methods import BEST_SINGLE, SINGLE, is_trained, place_of, spoken, without_setting
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,6 +20,8 @@ LINE = 0.22
 """Inches of a row."""
 QUARTILES = ("easiest", "2nd quarter", "3rd quarter", "hardest")
 
+NAME = 36
+"""Letters of a row's name."""
 SPAN = 130
 """From the beginning of one quarter's axis to that of the next, in percent."""
 
@@ -34,14 +37,14 @@ def difficulty(analysis: Mapping[str, Any]) -> Picture | None:
     }
     if not tasks:
         return None
-    rows = {name: list(dict.fromkeys(map(_row, entries))) for name, entries in tasks.items()}
+    rows = {name: sorted(dict.fromkeys(map(_row, entries)), key=_place) for name, entries in tasks.items()}
     heights = {name: LINE * len(names) + 0.85 for name, names in rows.items()}
-    left = min(room(picture_text(_name(row), 30) for names in rows.values() for row in names), 2.2)
+    left = min(room(picture_text(_name(row), NAME) for names in rows.values() for row in names), 2.5)
     with canvas(sum(heights.values()) + 0.1, "difficulty") as figure:
         top = 0.0
         for task, entries in tasks.items():
             axes = panel(figure, left, top + 0.45, WIDTH - left - 0.15, LINE * len(rows[task]))
-            _draw_quartiles(axes, entries, rows[task])
+            _draw_quartiles(axes, entries, rows[task], str(analysis.get("reference") or BEST_SINGLE))
             axes.set_title(picture_text(task, 40), pad=16, weight="bold")
             top += heights[task]
         caption = (
@@ -56,15 +59,20 @@ def _row(entry: Entry) -> tuple[str, str]:
     return str(entry["method"]), str(entry["backbone"])
 
 
+def _place(row: tuple[str, str]) -> float:
+    """Where a method stands in pictures, as in tables."""
+    return place_of(without_setting(row[0]))
+
+
 def _name(row: tuple[str, str]) -> str:
     """A method and the model or pool behind it."""
     return row[1] if row[0] == SINGLE else " · ".join(part for part in row if part)
 
 
-def _draw_quartiles(axes: Axes, entries: Sequence[Entry], rows: Sequence[tuple[str, str]]) -> None:
+def _draw_quartiles(axes: Axes, entries: Sequence[Entry], rows: Sequence[tuple[str, str]], reference: str) -> None:
     """Points with intervals, rows from the top, the quarters side by side on one axis that begins anew for each."""
     for colour in ("blue", "green", "vermillion"):
-        points = [entry for entry in entries if entry["accuracy"] is not None and _colour(entry) == colour]
+        points = [entry for entry in entries if entry["accuracy"] is not None and _colour(entry, reference) == colour]
         heights = [rows.index(_row(entry)) for entry in points]
         at, low, high = (
             [
@@ -81,14 +89,69 @@ def _draw_quartiles(axes: Axes, entries: Sequence[Entry], rows: Sequence[tuple[s
     axes.set_xlim(-5, SPAN * len(QUARTILES) - 24)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xticks(ends, ["0", "50", "100"] * len(QUARTILES))
-    axes.set_yticks(range(len(rows)), [picture_text(_name(row), 30) for row in rows])
+    axes.set_yticks(range(len(rows)), [picture_text(_name(row), NAME) for row in rows])
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
 
 
-def _colour(entry: Entry) -> str:
-    """Coordinators and the best single agent have colours of their own."""
-    return {TRAINED: "vermillion", REFERENCE: "green"}.get(str(entry["method"]).split()[0], "blue")
+def _colour(entry: Entry, reference: str) -> str:
+    """Coordinators and the reference have colours of their own."""
+    method = str(entry["method"])
+    return "vermillion" if is_trained(without_setting(method)) else "green" if method == reference else "blue"
+
+
+def _methods(entries: Sequence[Entry]) -> list[str]:
+    """The methods of some entries in the order of tables."""
+    return sorted(dict.fromkeys(entry["method"] for entry in entries), key=lambda name: place_of(without_setting(name)))
+
+
+def gains(analysis: Mapping[str, Any]) -> Picture | None:
+    """Difference to the reference by quarter of difficulty, a line per method; None where none is known."""
+    every = {name: (task.get("difficulty") or {}).get("gains") for name, task in (analysis.get("tasks") or {}).items()}
+    tasks = {name: entries for name, entries in every.items() if entries}
+    if not tasks:
+        return None
+    methods = {name: _methods(entries) for name, entries in tasks.items()}
+    left = min(room(picture_text(method, 24) for names in methods.values() for method in names), 2.0)
+    heights = {name: LINE * len(names) + 0.85 for name, names in methods.items()}
+    ends = [abs(entry[key] or 0.0) for entries in tasks.values() for entry in entries for key in ("ci_low", "ci_high")]
+    most = max(math.ceil(20 * max(ends)) * 5, 5)
+    with canvas(sum(heights.values()) + 0.1, "gains") as figure:
+        top = 0.0
+        for task, entries in tasks.items():
+            axes = panel(figure, left, top + 0.45, WIDTH - left - 0.15, LINE * len(methods[task]))
+            _draw_gains(axes, entries, methods[task], most)
+            axes.set_title(picture_text(task, 40), pad=16, weight="bold")
+            top += heights[task]
+        caption = (
+            f"{pool_caption(analysis.get('pool_kind'))}. Accuracy minus that of {against(analysis)} in points with 95 "
+            "% intervals, over all backbones, by quarter of difficulty within a task."
+        )
+        return picture(figure, "gains", "Gain by difficulty", caption)
+
+
+def _draw_gains(axes: Axes, entries: Sequence[Entry], methods: Sequence[str], most: int) -> None:
+    """Points with intervals, the quarters side by side, each on its own axis from -most to most points."""
+    step = 2.9 * most
+    for entry in entries:
+        middle, height = step * entry["quartile"], methods.index(entry["method"])
+        at, low, high = (
+            middle + 100 * (entry["difference"] if entry[key] is None else entry[key])
+            for key in ("difference", "ci_low", "ci_high")
+        )
+        colour = light("vermillion" if is_trained(without_setting(entry["method"])) else "blue")
+        axes.plot((low, high), (height, height), color=colour, alpha=0.55, linewidth=1.6)
+        axes.plot(at, height, "o", color=colour, markersize=4.2, markeredgecolor=light("paper"))
+    for number, name in enumerate(QUARTILES):
+        axes.axvline(step * number, color=light("soft"), linewidth=0.9, zorder=1)
+        axes.text(step * number - most, -0.85, name, fontsize=SMALL)
+    ends = [step * number + end for number in range(len(QUARTILES)) for end in (-most, 0, most)]
+    axes.set_xlim(-1.05 * most, step * (len(QUARTILES) - 1) + 1.05 * most)
+    axes.set_ylim(len(methods) - 0.5, -0.5)
+    axes.set_xticks(ends, [f"\N{MINUS SIGN}{most}", "0", f"+{most}"] * len(QUARTILES))
+    axes.set_yticks(range(len(methods)), [picture_text(name, 24) for name in methods])
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
 
 
 def interacts(entries: Sequence[Entry]) -> bool:
@@ -97,9 +160,9 @@ def interacts(entries: Sequence[Entry]) -> bool:
     return len(pairs) > len({method for method, _ in pairs})
 
 
-def spoken(analysis: Mapping[str, Any]) -> str:
-    """How the reference of differences is called."""
-    return "the best single agent" if analysis.get("reference") == REFERENCE else str(analysis.get("reference"))
+def against(analysis: Entry) -> str:
+    """How a sentence calls what differences are taken to."""
+    return spoken(str(analysis.get("reference") or BEST_SINGLE))
 
 
 def interaction(analysis: Mapping[str, Any]) -> Picture | None:
@@ -108,7 +171,7 @@ def interaction(analysis: Mapping[str, Any]) -> Picture | None:
     tasks = {name: rows for name, rows in found.items() if interacts(rows)}
     if not tasks:
         return None
-    methods = {name: list(dict.fromkeys(entry["method"] for entry in entries)) for name, entries in tasks.items()}
+    methods = {name: _methods(entries) for name, entries in tasks.items()}
     left = min(room(picture_text(method, 24) for names in methods.values() for method in names), 2.0)
     heights = {name: 0.34 * len(names) + 0.88 for name, names in methods.items()}
     most = max((abs(entry["difference"] or 0.0) for entries in tasks.values() for entry in entries), default=0.0) or 1.0
@@ -120,7 +183,7 @@ def interaction(analysis: Mapping[str, Any]) -> Picture | None:
             axes.set_title(picture_text(task, 40), fontsize=SMALL + 0.5)
             top += heights[task]
         caption = (
-            f"{pool_caption(analysis.get('pool_kind'))}. Accuracy minus that of {spoken(analysis)} in points, per "
+            f"{pool_caption(analysis.get('pool_kind'))}. Accuracy minus that of {against(analysis)} in points, per "
             "method and backbone; bold: the 95 % interval leaves out 0."
         )
         return picture(figure, "interaction", "Method and backbone", caption)

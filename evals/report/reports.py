@@ -47,6 +47,7 @@ def drawn(data: ReportData) -> list[Picture]:
     found = [
         plots.accuracy_cost(data.summary),
         plots_difficulty.difficulty(data.analysis),
+        plots_difficulty.gains(data.analysis),
         plots_difficulty.interaction(data.analysis),
         *_trained(data, kind),
         plots_use.use(data.uses, data.summary),

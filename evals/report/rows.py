@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ from numpy.typing import NDArray
 from evals.report.tally import SUMMED, Part, RowKey, Tallies
 from evals.stats.contrasts import Contrast, contrasts
 from evals.stats.intervals import accuracy_interval
-from evals.stats.methods import METHODS, REFERENCE, SINGLE, TRAINED
+from evals.stats.methods import SINGLE, known, place_of
 from evals.stats.paired_tests import holm
+from evals.stats.settings import settings_of
+from evals.stats.study import row_names
 
 ALL = "all"
 """The name of the row over the items of all tasks."""
@@ -35,6 +38,14 @@ class Run:
         """The manifest's list of agents or tasks."""
         return [entry for entry in self.manifest.get(name) or [] if isinstance(entry, Mapping)]
 
+    @cached_property
+    def against(self) -> Against:
+        """What the rows are compared to."""
+        agents = {str(agent.get("name")): str(agent.get("model")) for agent in self.entries("agents")}
+        agents = agents or {variant: variant for _, variant in self.tallies.rows if variant}
+        cells = {key: row_names(*key, row.backbone or key[1], agents) for key, row in self.tallies.rows.items()}
+        return Against(settings_of(self.manifest).reference, cells)
+
     def lacking(self, fact: str, row: RowKey) -> list[str]:
         """Agents that a row may ask and whose `fact` (price, active_params) is unknown."""
         names = [str(agent.get("name")) for agent in self.entries("agents") if agent.get(fact) is None]
@@ -50,46 +61,74 @@ class Run:
         return math.fsum(known) / sum(sizes.values()) if known and len(known) == len(parts) else None
 
 
+@dataclass(frozen=True)
+class Against:
+    """Which rows are the reference's, and which of them each row is compared to; the same as in an analysis.
+
+    Attributes:
+        reference: the method that differences are taken to.
+        cells: method and backbone of each row, as `evals.stats.study.row_names` tells them.
+    """
+
+    reference: str
+    cells: Mapping[RowKey, tuple[str, str]]
+
+    @cached_property
+    def rows(self) -> dict[str, RowKey]:
+        """The reference's own rows by their backbones."""
+        return {backbone: key for key, (method, backbone) in sorted(self.cells.items()) if method == self.reference}
+
+    def row(self, key: RowKey) -> RowKey | None:
+        """The reference's row on the backbone of a row, else its only one; None where neither is."""
+        only = next(iter(self.rows.values())) if len(self.rows) == 1 else None
+        return self.rows.get(self.cells[key][1], only)
+
+    def holds(self, key: RowKey) -> bool:
+        """Whether a row is the reference's, under its name or under that of a method whose answers it gives again."""
+        method, backbone = self.cells[key]
+        return method == self.reference or (method in known(self.reference).copies and backbone in self.rows)
+
+
 def build_rows(run: Run) -> list[Row]:
     """All rows in table order: by method and variant, the row over all tasks before its tasks."""
     tallies = run.tallies
-    keys = sorted(tallies.rows, key=_order)
+    keys = sorted(tallies.rows, key=lambda key: (place_of(key[0]), *key))
     places = {task: items for task, items in tallies.items.items() if len(tallies.items) > 1}
-    differences = {task: _differences(tallies, keys, items) for task, items in {ALL: slice(None), **places}.items()}
+    differences = {task: _differences(run, keys, items) for task, items in {ALL: slice(None), **places}.items()}
     rows = []
     for key in keys:
-        same = _is_reference(tallies, key)
-        rows.append({**_row(run, key, ALL, tallies.rows[key].whole), **differences[ALL][key], "reference": same})
+        same = _compared(run.against, key)
+        rows.append({**_row(run, key, ALL, tallies.rows[key].whole), **differences[ALL][key], **same})
         if not places:  # the only task's row says the same
             rows += [{**rows[-1], "task": task} for task in tallies.items]
             continue
         for task, part in tallies.rows[key].tasks.items():
-            rows.append({**_row(run, key, task, part), **differences[task][key], "reference": same})
+            rows.append({**_row(run, key, task, part), **differences[task][key], **same})
     return rows
 
 
-def _order(key: RowKey) -> tuple[float, str, str]:
-    """Place of a row; methods that are not known stand before the last."""
-    method, variant = key
-    names = [known.name for known in METHODS]
-    place = float(names.index(method)) if method in names else len(names) - 1.5
-    return place, method, variant
+def _compared(against: Against, key: RowKey) -> Row:
+    """What a row is compared to."""
+    base = None if against.holds(key) else against.row(key)
+    return {
+        "backbone": against.cells[key][1],
+        "reference": against.holds(key),
+        "reference_method": against.reference,
+        "reference_variant": base and base[1],
+    }
 
 
-def reference_means(tallies: Tallies) -> NDArray[np.float64]:
-    """Item means of the best single agent; NaN when there is no such row, or more than one to choose from."""
-    found = [row.whole.means for key, row in tallies.rows.items() if key[0] == REFERENCE]
-    return found[0] if len(found) == 1 else np.full(sum(map(_size, tallies.items.values())), np.nan)
+def differences_of(run: Run, key: RowKey) -> NDArray[np.float64]:
+    """Item means of a row less those of the reference's, shape (n_items,); NaN where there is nothing to compare."""
+    means, base = run.tallies.rows[key].whole.means, run.against.row(key)
+    if base is None or run.against.holds(key):
+        return np.full_like(means, np.nan)
+    return means - run.tallies.rows[base].whole.means
 
 
 def _size(items: slice) -> int:
     """How many items a task has."""
     return int(items.stop - items.start)
-
-
-def _is_reference(tallies: Tallies, key: RowKey) -> bool:
-    """Whether a row is the best single agent, under that name or its own."""
-    return key[0] == REFERENCE or (key[0] == SINGLE and (REFERENCE, key[1]) in tallies.rows)
 
 
 def _row(run: Run, key: RowKey, task: str, part: Part) -> Row:
@@ -138,23 +177,20 @@ def _bounds(part: Part) -> Row:
     return {"bound_low": low / asked.size, "bound_high": high / asked.size}
 
 
-def _differences(tallies: Tallies, keys: Sequence[RowKey], items: slice) -> dict[RowKey, Row]:
+def _differences(run: Run, keys: Sequence[RowKey], items: slice) -> dict[RowKey, Row]:
     """Differences of rows to the reference on those of some items that are graded for both.
 
-    `p_holm` is adjusted over the coordinator's rows, of which a run says whether they are better; None for the others.
+    `p_holm` is adjusted over the rows that are neither controls nor bounds, of which a run says whether they are
+    better; None for the others.
     """
-    reference = reference_means(tallies)
-    nothing = np.full_like(reference, np.nan)
-    columns = [nothing if _is_reference(tallies, key) else tallies.rows[key].whole.means - reference for key in keys]
+    tallies = run.tallies
+    columns = np.reshape([differences_of(run, key) for key in keys], (len(keys), tallies.difficulty.size))
     found = contrasts(
-        np.reshape(columns, (len(keys), reference.size)).T[items],
-        difficulty=tallies.difficulty[items],
-        task=_task_numbers(tallies)[items],
-        seed=SEED,
+        columns.T[items], difficulty=tallies.difficulty[items], task=_task_numbers(tallies)[items], seed=SEED
     )
     rows = {key: _difference(one) for key, one in zip(keys, found, strict=True)}
-    trained = [key for key in keys if key[0] == TRAINED]
-    adjusted = dict(zip(trained, holm([rows[key]["p"] for key in trained]), strict=True))
+    tested = [key for key in keys if known(key[0]).role == "method"]
+    adjusted = dict(zip(tested, holm([rows[key]["p"] for key in tested]), strict=True))
     return {key: {**row, "p_holm": adjusted.get(key)} for key, row in rows.items()}
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from evals.report.rows import ALL, Row, Run, build_rows, reference_means
-from evals.report.tally import Tallies, named, tally
+from evals.report.rows import ALL, Row, Run, build_rows, differences_of
+from evals.report.tally import RowKey, Tallies, named, tally
 from evals.stats.axes import AXES
-from evals.stats.methods import BOUND, REFERENCE, SINGLE, TRAINED
+from evals.stats.methods import BEST_SINGLE, BOUND, SINGLE, is_trained, known, place_of
 from evals.stats.power import POWER, detectable
 from trinity.errors import LedgerError
 from trinity.runs.records import Columns
@@ -38,12 +38,14 @@ def build_summary(
     Accuracy is the mean score over items, replicates averaged within an item first, without `error` and
     `over_budget`; an item is graded when one of its replicates is. The items of a task are those that any row was
     asked. `*_mean` costs are means over graded episodes of their logical usage: every call, paid for or not.
+    Differences are taken to `reference`: to its row on the same backbone, else to its only one (`reference_variant`
+    says which), else they are unknown.
 
     Args:
         batches: records with the columns of `evals.report.tally.COLUMNS`; only the test split counts. Read once.
         manifest: of the run; read here: `run_id, experiment, pool, pool_kind, seeds, notes`, `agents` (objects with
-            `name, price, active_params`), `missing_agents` (name to reason) and `tasks` (objects with `name,
-            chance`). Each may be missing.
+            `name, model, price, active_params`), `missing_agents` (name to reason), `tasks` (objects with `name,
+            chance`) and `config.analysis`. Each may be missing.
         choices: how each control was chosen; a list of sentences under `notes` joins the summary's notes.
         effort: what training cost.
         totals: paid, reused and logical calls and tokens of the whole run.
@@ -52,13 +54,15 @@ def build_summary(
         LedgerError: a record is there twice, is graded without a score, or is of another run or kind of pool.
     """
     tallies = tally(batches)
-    rows = build_rows(Run(tallies, manifest))
+    run = Run(tallies, manifest)
+    rows = build_rows(run)
     summary = {
         **_identity(tallies, manifest),
         "seeds": manifest.get("seeds"),
-        "cost_axis": _cost_axis(rows),
+        "reference": run.against.reference,
+        "cost_axis": (manifest.get("config") or {}).get("cost_axis") or _cost_axis(rows),
         "rows": rows,
-        "mdd": _detectable(tallies),
+        "mdd": _detectable(run),
         "headroom": _headroom(rows),
         "totals": totals,
         "effort": effort,
@@ -111,14 +115,27 @@ def _cost_axis(rows: Sequence[Row]) -> str:
     return "weighted_tokens"
 
 
-def _detectable(tallies: Tallies) -> dict[str, Any]:
-    """The smallest difference of coordinator and best single agent that this run could find."""
-    rows = sorted((key for key in tallies.rows if key[0] == TRAINED), key=lambda key: (key[1] != "sampled", key))
-    differences = tallies.rows[rows[0]].whole.means - reference_means(tallies) if rows else np.empty(0)
-    found = detectable(differences)
-    comparison = f"{named(rows[0])} and best single agent" if rows else None
-    told = {"difference": found.difference, "n_items": found.n_items, "reason": found.reason}
-    return {**told, "power": POWER, "comparison": comparison}
+def _detectable(run: Run) -> dict[str, Any]:
+    """The smallest difference to the reference that this run could find, told of one of its methods."""
+    base = {key: run.against.row(key) for key in run.tallies.rows if not run.against.holds(key)}
+    compared = [key for key, row in base.items() if row and known(key[0]).role == "method"]
+    if not compared:
+        reason = f"no method has a row of {run.against.reference} to be compared to"
+        return {"difference": None, "n_items": 0, "reason": reason, "power": POWER, "comparison": None}
+    key = min(compared, key=_told_first)
+    found = detectable(differences_of(run, key))
+    numbers = {"difference": found.difference, "n_items": found.n_items, "reason": found.reason}
+    return {**numbers, "power": POWER, "comparison": f"{named(key)} and {_reference_name(base[key] or key)}"}
+
+
+def _told_first(key: RowKey) -> tuple[bool, bool, float, RowKey]:
+    """Of which row a run speaks first: of the coordinator that samples, as it was trained."""
+    return not is_trained(key[0]), key[1] != "sampled", place_of(key[0]), key
+
+
+def _reference_name(row: RowKey) -> str:
+    """How the row that another is compared to is called in a sentence."""
+    return "best single agent" if row[0] == BEST_SINGLE else named(row)
 
 
 def _find(rows: Sequence[Row], method: str, task: str) -> Row | None:
@@ -135,7 +152,7 @@ def _headroom(rows: Sequence[Row]) -> dict[str, Any]:
 
 def _headroom_on(rows: Sequence[Row], task: str) -> dict[str, Any]:
     """Headroom on one task. The best agents on test describe the pool; nothing is chosen by them."""
-    oracle, best = (row["accuracy"] if (row := _find(rows, name, task)) else None for name in (BOUND, REFERENCE))
+    oracle, best = (row["accuracy"] if (row := _find(rows, name, task)) else None for name in (BOUND, BEST_SINGLE))
     alone = {
         row["variant"]: row["accuracy"]
         for row in rows

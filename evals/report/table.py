@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evals.report.rows import ALL, Row
 from evals.report.summary import label, rows_of, tasks_of
 from evals.report.text import clean, interval, markdown, number, p_value, percent
-from evals.stats.methods import BOUND, SINGLE, TRAINED
+from evals.stats.methods import BEST_SINGLE, BOUND, SINGLE, TRAINED, is_trained, known, spoken, titled
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -18,10 +19,15 @@ ROOMY = 110
 """Narrower terminals get the table without the columns marked `roomy`."""
 ALPHA = 0.05
 """Adjusted p below which a difference is called one."""
+MOST_VERDICTS = 4
+"""Methods compared, backbone by backbone, of which each gets a sentence whatever it shows."""
 
 
 class Column(NamedTuple):
-    """One column: its title, how a row fills it (two lines where it has two parts), and whether these rows need it."""
+    """One column: its title, how a row fills it (two lines where it has two parts), and whether these rows need it.
+
+    `{reference}` in a title is what these rows are compared to.
+    """
 
     title: str
     cell: Callable[[Row], str]
@@ -40,7 +46,7 @@ def _accuracy(row: Row) -> str:
 
 
 def difference(row: Mapping[str, Any]) -> str:
-    """Difference to the best single agent in points."""
+    """Difference to the reference in points."""
     if row["reference"]:
         return "reference"
     return interval(row["diff"], row["diff_low"], row["diff_high"], signed=True)
@@ -76,7 +82,7 @@ def _known(key: str) -> Callable[[Sequence[Row]], bool]:
 COLUMNS = (
     Column("method", _name),
     Column("accuracy %\n(95 % CI)", _accuracy),
-    Column("vs best single\n(95 % CI)", difference),
+    Column("vs {reference}\n(95 % CI)", difference),
     Column("graded", lambda row: f"{row['n_graded']}/{row['n_items']}"),
     Column("bounds\n(ungraded 0 to 1)", bounds, _known("bound_low")),
     Column("trunc.", lambda row: str(row["n_truncated"])),
@@ -94,7 +100,15 @@ COLUMNS = (
 
 def columns_for(rows: Sequence[Row], width: int = ROOMY) -> list[Column]:
     """The columns that these rows need and that a terminal of `width` characters holds."""
-    return [column for column in COLUMNS if column.needed(rows) and (width >= ROOMY or not column.roomy)]
+    shown = [column for column in COLUMNS if column.needed(rows) and (width >= ROOMY or not column.roomy)]
+    against = clean(reference_title(rows), 40)
+    return [column._replace(title=column.title.replace("{reference}", against)) for column in shown]
+
+
+def reference_title(rows: Iterable[Mapping[str, Any]]) -> str:
+    """How a title calls what rows are compared to; an earlier version compared all of them to the best single agent."""
+    methods = {str(row.get("reference_method") or BEST_SINGLE) for row in rows}
+    return titled(*methods) if len(methods) == 1 else "reference"
 
 
 def format_row(row: Row, columns: Sequence[Column]) -> list[str]:
@@ -137,18 +151,61 @@ def counts_sentence(rows: Sequence[Row]) -> list[str]:
 
 def findings(summary: Mapping[str, Any]) -> list[str]:
     """What the run shows, what it could have shown, and every note."""
-    sentences = [*verdicts(summary), mdd_sentence(summary), *summary["notes"]]
-    return [clean(sentence, 400) for sentence in sentences]
+    sentences = [*verdicts(summary), *uncompared(summary), mdd_sentence(summary), *summary["notes"]]
+    return [clean(sentence, 600) for sentence in sentences]
 
 
 def verdicts(summary: Mapping[str, Any]) -> list[str]:
-    """Per coordinator row: is it better or worse than the best single agent, as far as this run can tell."""
-    rows = [row for row in rows_of(summary) if row["method"] == TRAINED and row["diff"] is not None]
-    return [
-        f"{label(row)} against the best single agent: "
+    """Is a method better or worse than the reference, as far as this run can tell: a sentence a row.
+
+    Controls and bounds get none. Of more than `MOST_VERDICTS` rows those that show no difference share one a method.
+    """
+    rows = [row for row in rows_of(summary) if row["diff"] is not None and known(row["method"]).role == "method"]
+    told = [row for row in rows if len(rows) <= MOST_VERDICTS or row["p_holm"] < ALPHA]
+    rest = [row for row in rows if row not in told]
+    sentences = [
+        f"{label(row)} against {_opponent(row)}: "
         + verdict(row["diff"], (row["diff_low"], row["diff_high"]), row["p_holm"], row["n_paired"])
-        for row in rows
+        for row in told
     ]
+    if rest:
+        sentences.append(f"No difference to {_reference(rest)} is shown, p adjusted: {_listed(rest)}.")
+    return sentences
+
+
+def _opponent(row: Row) -> str:
+    """What a row is compared to, in a sentence."""
+    method = str(row.get("reference_method") or BEST_SINGLE)
+    return spoken(method) if method == BEST_SINGLE else label({"method": method, "variant": row["reference_variant"]})
+
+
+def _reference(rows: Sequence[Row]) -> str:
+    """The method that rows are compared to, in a sentence."""
+    return spoken(str(rows[0].get("reference_method") or BEST_SINGLE))
+
+
+def _listed(rows: Sequence[Row]) -> str:
+    """Rows in a sentence, those of a method together: by name, or how many there are."""
+    groups: dict[str, list[str]] = {}
+    for row in rows:
+        groups.setdefault(row["method"], []).append(row["variant"])
+    return "; ".join(
+        f"{method} ({len(names)} rows)" if len(names) > MOST_VERDICTS else f"{method} {', '.join(names)}".strip()
+        for method, names in groups.items()
+    )
+
+
+def uncompared(summary: Mapping[str, Any]) -> list[str]:
+    """Which rows have an unknown difference since nothing of the reference belongs to them."""
+    rows = [row for row in rows_of(summary) if row["n_graded"]]
+    others = [row for row in rows if not row["reference"] and row["method"] != BOUND]
+    alone = [row for row in others if "reference_variant" in row and row["reference_variant"] is None]
+    if not alone:
+        return []
+    if len(alone) == len(others) and not any(row["reference"] for row in rows):
+        return [f"There is no row of {_reference(alone)}, to which differences are taken: they are unknown."]
+    several = f"Several rows of {_reference(alone)}, none on the same backbone"
+    return [f"{several}, so that no difference is known: {_listed(alone)}."]
 
 
 def verdict(difference: float, ends: tuple[float, float], p_holm: float, n_items: int) -> str:
@@ -170,7 +227,7 @@ def totals_sentence(totals: Mapping[str, Any]) -> list[str]:
 
 
 def mdd_sentence(summary: Mapping[str, Any]) -> str:
-    """What difference the comparison of coordinator and best single agent can find at this size."""
+    """What difference the comparison that the summary tells of can find at this size."""
     found = summary["mdd"]
     if found["difference"] is None:
         return f"Minimum detectable difference: n/a ({found['reason']})."
@@ -190,9 +247,10 @@ def summary_table(summary: Mapping[str, Any], task: str = ALL, width: int = ROOM
     columns = columns_for(rows, width)
     table = empty_table(title(summary, task), [column.title for column in columns])
     table.caption = Text("\n".join(caption(summary)))
+    groups = _groups(rows)
     for place, row in enumerate(rows):
-        last = place + 1 == len(rows) or _group(row) != _group(rows[place + 1])
-        style = "bold" if row["method"] == TRAINED else None
+        last = place + 1 == len(rows) or groups[place] != groups[place + 1]
+        style = "bold" if is_trained(row["method"]) else None
         table.add_row(*(Text(cell) for cell in format_row(row, columns)), style=style, end_section=last)
     return table
 
@@ -213,9 +271,13 @@ def empty_table(name: str, titles: Sequence[str], least: int = 14) -> Table:
     return table
 
 
-def _group(row: Row) -> str:
-    """Rows of one group stand together between two rules."""
-    return row["method"] if row["method"] in {SINGLE, TRAINED, BOUND} else "control"
+def _groups(rows: Sequence[Row]) -> list[str]:
+    """Rows of one group stand together between two rules: those of a method that has several, else those of a role."""
+    counts = Counter(row["method"] for row in rows)
+    return [
+        row["method"] if counts[row["method"]] > 1 or row["method"] in {SINGLE, TRAINED} else known(row["method"]).role
+        for row in rows
+    ]
 
 
 def markdown_table(summary: Mapping[str, Any], task: str = ALL) -> str:

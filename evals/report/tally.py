@@ -27,8 +27,8 @@ COMMON = ("run_id", "pool_kind", "pool", "experiment")
 """Columns that are equal in all records of a table."""
 
 COLUMNS = (
-    *COMMON, "method", "variant", "task", "split", "item_id", "difficulty", "replicate_index", "seed", "status",
-    "score", "capped", "usage_estimated", *SUMMED.values(),
+    *COMMON, "method", "variant", "backbone", "task", "split", "item_id", "difficulty", "replicate_index", "seed",
+    "status", "score", "capped", "usage_estimated", *SUMMED.values(),
 )  # fmt: skip
 """The columns that a batch has to have."""
 
@@ -116,10 +116,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class RowTally:
-    """What one row knows of all items, and of those of each task that it was asked."""
+    """What one row knows of all items, and of those of each task that it was asked.
+
+    `backbone` is what all its records call it, None where they differ.
+    """
 
     whole: Part
     tasks: Mapping[str, Part]
+    backbone: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +153,7 @@ class Tallying:
         self._tasks: Names[str] = Names()
         self._common: dict[str, str] = {}
         self._sums: dict[tuple[int, str], Sums] = {}
+        self._backbones: dict[int, set[str]] = {}
         self._episodes = Grid(self._rows, self._items, np.int32)
         self._graded = Grid(self._rows, self._items, np.int32)
         self._scores = ShareGrid(self._rows, self._items)
@@ -161,6 +166,8 @@ class Tallying:
         row = self._rows.codes(zip(batch["method"].tolist(), batch["variant"].tolist(), strict=True))
         item = self._items.codes(zip(batch["task"].tolist(), batch["item_id"].tolist(), strict=True))
         self._check_new(batch, row, item)
+        for place, backbone in set(zip(row.tolist(), batch["backbone"].tolist(), strict=True)):
+            self._backbones.setdefault(place, set()).add(backbone)
         self._add_difficulty(batch, item)
         graded = _graded(batch)
         self._episodes.add(row, item, np.ones(row.shape))
@@ -234,7 +241,9 @@ class Tallying:
         for part in sums.values():
             total.merge(part)
         whole = Part(self._scores.at(row, order), self._graded.at(row, order), self._episodes.at(row, order), total)
-        return RowTally(whole, {task: whole.on(items[task], part) for task, part in sums.items()})
+        backbones = self._backbones[row]
+        tasks = {task: whole.on(items[task], part) for task, part in sums.items()}
+        return RowTally(whole, tasks, next(iter(backbones)) if len(backbones) == 1 else None)
 
 
 def tally(batches: Iterable[Columns]) -> Tallies:

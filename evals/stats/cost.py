@@ -171,11 +171,16 @@ def ratio_table(study: Study, rows: Mapping[Key, Priced], reference: str) -> Tab
 
     def told(ends: Sequence[Ends]) -> list[Row]:
         return [
-            {"method": key[0], "backbone": key[1], **_ratio_row(above[common[key]], below[common[key]], low_high)}
+            {**_to(key, reference), **_ratio_row(above[common[key]], below[common[key]], low_high)}
             for (key, (above, below)), low_high in zip(kept.items(), ends, strict=True)
         ]
 
     return Table([above for above, _ in kept.values()], [below for _, below in kept.values()], told)
+
+
+def _to(key: Key, reference: str) -> Row:
+    """Of which row a ratio is, and to what."""
+    return {"method": key[0], "backbone": key[1], "to": reference}
 
 
 def _ratio_row(above: NDArray[np.float64], below: NDArray[np.float64], ends: Ends) -> Row:

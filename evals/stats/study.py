@@ -198,7 +198,7 @@ def _study(
     """The study of one task."""
     rows = {name: column[whole["task"] == task] for name, column in whole.items()}
     name = known["task"][task]
-    cells = [_names(method, variant, backbone, agents) for method, variant, backbone in known["cell"]]
+    cells = [row_names(method, variant, backbone, agents) for method, variant, backbone in known["cell"]]
     methods, rows["method"] = _indexed(rows["cell"], [method for method, _ in cells])
     backbones, rows["backbone"] = _indexed(rows["cell"], [backbone for _, backbone in cells])
     items, rows["item"] = _indexed(rows["item"], [item for _, item in known["item"]])
@@ -219,8 +219,8 @@ def _study(
     )
 
 
-def _names(method: str, variant: str, backbone: str, agents: Mapping[str, str]) -> tuple[str, str]:
-    """Method and backbone of a study, from what a record calls them."""
+def row_names(method: str, variant: str, backbone: str, agents: Mapping[str, str]) -> tuple[str, str]:
+    """Method and backbone of a row, from what its records call them; how, says `studies`."""
     agent, _, setting = (variant, "", "") if variant in agents else variant.partition("@")
     if agent not in agents:
         alone = [name for name, model in agents.items() if model == backbone]

@@ -54,7 +54,7 @@ class TestLoad:
 
     def test_shipped_text(self) -> None:
         """Without a text of one's own the shared file is taken."""
-        assert load("cot", {"generation_system": ()})["generation_system"].startswith("Think before you answer.")
+        assert load("cot", {"generation_system": ()})["generation_system"].startswith("Do not answer at once.")
 
     def test_own_text(self) -> None:
         """A text of one's own is taken as it is, white space included."""

@@ -133,7 +133,6 @@ async def test_checkpoint_is_small_and_complete(tmp_path: Path) -> None:
         ("finalists", 0),
         ("reeval_replicates", 0),
         ("noise", "frsh"),
-        ("cost_axis", "USD"),
     ],
 )
 def test_settings_are_checked_before_anything_is_paid(key: str, value: Any) -> None:

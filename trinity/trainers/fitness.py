@@ -11,10 +11,10 @@ from typing import Literal
 
 import numpy as np
 
-from trinity.arena import Arena, CostAxis, cost
+from trinity.arena import Arena, cost
 from trinity.episodes import Play
 from trinity.errors import ConfigError, UngradedError
-from trinity.types import Item, Method, Record, Replicate, Task
+from trinity.types import CostAxis, Item, Method, Record, Replicate, Task
 
 Noise = Literal["fresh", "frozen"]
 

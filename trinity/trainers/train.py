@@ -12,7 +12,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from trinity.arena import Arena, CostAxis, cost_axis, mean_cost, mean_score
+from trinity.arena import Arena, mean_score
 from trinity.errors import ConfigError
 from trinity.forecast import Forecast, Ground
 from trinity.runs.checkpoint import Checkpoint
@@ -86,7 +86,6 @@ class Training:
     noise: Noise = "fresh"
     validate_every: int = 5
     cost_weight: float = 0.0
-    cost_axis: CostAxis | None = None
     finalists: int = 2
     reeval_replicates: int = 2
 
@@ -101,9 +100,8 @@ class Training:
                 raise ConfigError(f"trainer.{key}={getattr(self, key)}: must be a whole number from 1 to {MOST}")
         if not math.isfinite(self.cost_weight):
             raise ConfigError(f"trainer.cost_weight={self.cost_weight}: must be finite")
-        for key, choices in (("noise", get_args(Noise)), ("cost_axis", (None, *get_args(CostAxis)))):
-            if getattr(self, key) not in choices:
-                raise ConfigError(f"trainer.{key}={getattr(self, key)}: choose from {', '.join(map(str, choices))}")
+        if self.noise not in get_args(Noise):
+            raise ConfigError(f"trainer.noise={self.noise}: choose from {', '.join(get_args(Noise))}")
         popsize = getattr(self.optimiser, "keywords", {}).get("popsize")
         if isinstance(popsize, int) and popsize > MOST:
             raise ConfigError(f"trainer.optimiser.popsize={popsize}: must be at most {MOST}")
@@ -137,7 +135,8 @@ class Training:
             records = await self._play(problem, arena, optimiser, train)
             optimiser.tell([self._fitness(rows, arena) for rows in records])
             validated = await self._validate(problem, arena, optimiser, finalists)
-            payload = _payload(optimiser, generation, records, validated)
+            val = None if validated is None else self._fitness(validated, arena)
+            payload = _payload(optimiser, generation, records, validated, val)
             arena.player.ledger.add_generation(problem.name, generation, payload)
             arena.on_generation(problem.name, generation, payload)
             _save(problem.checkpoint, optimiser, finalists)
@@ -170,8 +169,7 @@ class Training:
         return await play_generation(arena, candidates, generation, self.trajectories, self.noise, train)
 
     def _fitness(self, records: Sequence[Record], arena: Arena) -> float:
-        axis = self.cost_axis or cost_axis(arena.agents)
-        return sum(reward(record, self.cost_weight, axis) for record in records) / len(records)
+        return sum(reward(record, self.cost_weight, arena.axis) for record in records) / len(records)
 
     async def _validate(
         self, problem: Problem, arena: Arena, optimiser: SepCMAES, finalists: _Finalists
@@ -193,9 +191,9 @@ class Training:
             (records,) = await arena.validate(method, phase="reeval", replicates=self.reeval_replicates)
             replayed.append((self._fitness(records, arena), records))
         best = max(range(len(replayed)), key=lambda place: replayed[place][0])
-        records, axis = replayed[best][1], cost_axis(arena.agents)
-        costs = {task: mean_cost([row for row in records if row.task == task], axis) for task in arena.tasks}
-        return Fitted(finalists.thetas[best], finalists.generations[best], mean_score(records), costs)
+        records = replayed[best][1]
+        theta, generation = finalists.thetas[best], finalists.generations[best]
+        return Fitted(theta, generation, mean_score(records), arena.mean_costs(records))
 
 
 def favourite(generation: int) -> str:
@@ -204,15 +202,19 @@ def favourite(generation: int) -> str:
 
 
 def _payload(
-    optimiser: SepCMAES, generation: int, records: Sequence[Sequence[Record]], validated: Sequence[Record] | None
+    optimiser: SepCMAES,
+    generation: int,
+    records: Sequence[Sequence[Record]],
+    validated: Sequence[Record] | None,
+    val: float | None,
 ) -> dict[str, Any]:
-    """What a generation leaves in the ledger: enough for the training curve and the effort."""
+    """What a generation leaves in the ledger: enough for the training curve and the effort; `val` is a fitness."""
     rows = [record for candidate in records for record in candidate]
     return {
         "index": generation,
         "fitness": optimiser.fitness_history[-1].tolist(),
         "sigma": optimiser.sigma,
-        "val": mean_score(validated) if validated is not None else None,
+        "val": val,
         "episodes": len(rows) + len(validated or ()),
         "logical_calls": sum(row.n_calls for row in [*rows, *(validated or ())]),
         "status": dict(sorted(Counter(row.status for row in rows).items())),

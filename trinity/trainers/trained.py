@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from trinity.arena import Arena, Contender, cost_axis
+from trinity.arena import Arena, Contender
 from trinity.coordinator.heads import Head
 from trinity.coordinator.protocol import Coordinator
 from trinity.errors import ConfigError
@@ -69,5 +69,5 @@ class TrainedCoordinator(Contender):
             "generation": fitted.generation,
             "accuracy_val": fitted.accuracy,
             "cost_val": fitted.cost,
-            "axis": cost_axis(arena.agents),
+            "axis": arena.axis,
         }

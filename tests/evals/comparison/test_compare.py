@@ -322,6 +322,40 @@ class TestRows:
         with pytest.raises(ConfigError, match=message):
             compare(runs(ONCE_A, ONCE_B), request_)
 
+    def study(self, folder: Path, **analysis: Any) -> Path:
+        """A run of three methods on two backbones."""
+        methods = ("task_only", "cot", "debate")
+        rows = [row for method in methods for agent in ("small", "large") for row in episodes(ONCE_A, method, agent)]
+        return write_run(folder, rows, manifest={"config": {"analysis": analysis}} if analysis else None)
+
+    def test_reference_on_the_same_backbone(self, tmp_path: Path) -> None:
+        """A method of several rows means the one on each row's backbone; controls are compared when asked for."""
+        folder = self.study(tmp_path / "A")
+        found = compare([folder], Request(("debate", "task_only/small"), "cot"))
+        assert self.names(found) == [
+            "A task_only/small - A cot/small",
+            "A debate/small - A cot/small",
+            "A debate/large - A cot/large",
+        ]
+
+    def test_the_runs_own_reference(self, tmp_path: Path) -> None:
+        """Where nothing was trained the other methods are compared, with what their run takes differences to."""
+        folder = self.study(tmp_path / "A", reference="cot")
+        assert self.names(compare([folder], Request())) == [
+            "A debate/small - A cot/small",
+            "A debate/large - A cot/large",
+        ]
+        with pytest.raises(ConfigError, match="has no row best_single"):
+            compare([self.study(tmp_path / "B")], Request())
+
+    def test_no_reference_on_a_backbone(self, tmp_path: Path) -> None:
+        """A row on a backbone of its own is named and left out."""
+        more = [*episodes(ONCE_A, "cot", "a"), *episodes(ONCE_A, "cot", "b"), *episodes(ONCE_A, "debate", "a")]
+        more += episodes(ONCE_A, "conductor", "")
+        found = compare([write_run(tmp_path / "A", more)], Request(reference="cot"))
+        assert self.names(found) == ["A debate/a - A cot/a"]
+        assert "A conductor has no row of cot on its backbone in A." in found["notes"]
+
     def test_no_coordinator(self, tmp_path: Path) -> None:
         """Where nothing was trained the user is asked what to compare."""
         folder = write_run(tmp_path / "A", episodes(ONCE_A, "single", "small"))
@@ -546,6 +580,17 @@ class TestDifferences:
         """What shapes no result (stores, concurrency) is no difference."""
         manifests = [{"config": {"concurrency": number, "store": {"path": str(number)}}} for number in (1, 2)]
         assert told(compare(runs(ONCE_A, ONCE_B, manifests=manifests), Request()), "settings") == []
+
+    def test_what_differences_are_taken_to(self, runs: Runs) -> None:
+        """Another reference is a difference; a run of a version that knew one only had the best single agent."""
+        manifests = [{"config": {}}, {"config": {"analysis": {"reference": "best_single", "ratios_to": []}}}]
+        assert told(compare(runs(ONCE_A, ONCE_B, manifests=manifests), Request()), "settings") == []
+
+    def test_another_reference(self, runs: Runs) -> None:
+        """It is told by run."""
+        manifests = [{"config": {}}, {"config": {"analysis": {"reference": "cot"}}}]
+        found = compare(runs(ONCE_A, ONCE_B, manifests=manifests), Request(("coordinator",)))
+        assert told(found, "settings") == ["Setting analysis.reference: best_single in A; cot in B."]
 
     def test_uncommitted_code(self, runs: Runs) -> None:
         """One commit with uncommitted changes may be two codes."""

@@ -131,6 +131,74 @@ def test_published_study() -> None:
     assert len(task["cost"]["weighted_tokens"]["ratios"]) == 24
 
 
+def test_models_without_some_methods(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the published study's 5,000 answers the models see the 4,000 of four methods, with CoT as reference."""
+    seen: list[tuple[int, set[str], str]] = []
+
+    def fitted(study: Study, *, reference: str) -> tuple[None, str]:
+        there = {study.methods[place] for place in np.unique(study.method)}
+        seen.append((study.score.size, there, reference))
+        return None, "gpboost is not asked here."
+
+    monkeypatch.setattr("evals.report.analysis.try_difficulty_models", fitted)
+    found = build_analysis([benchmark("AMC")], reference="CoT", models_without=["Task-only"])
+    assert seen == [(4000, {"CoT", "Self-Refine", "Best-of-N", "Debate"}, "CoT")]
+    (task,) = found["tasks"].values()
+    assert found["models_without"] == ["Task-only"]
+    assert "No mixed models: gpboost is not asked here." in task["not_identified"]
+    assert "Task-only" in {row["method"] for row in task["pooled"]}
+
+
+def test_what_models_leave_out_is_named() -> None:
+    """A method left out, settings and all, is named among what the models do not tell; so is one that is not there."""
+    scores = {("cot", "a"): patterned(1), ("vote T=1", "a"): patterned(2), ("debate", "a"): patterned(3)}
+    task = build_analysis([make_study(scores)], reference="cot", models_without=["vote", "toss"])["tasks"]["sums"]
+    assert {row["method"] for row in task["models"]["odds_ratios"]} == {"debate"}
+    assert "vote T=1: left out of the mixed models, as the run was told." in task["not_identified"]
+    assert any(note.startswith("toss: not among the methods") for note in task["not_identified"])
+
+
+def test_ratios_to_several_methods() -> None:
+    """Costs of the published study by CoT's and by Task-only's, as published or worked out from its cells."""
+    found = build_analysis([benchmark("Lichess")], reference="CoT", models=False, ratios_to=["Task-only", "CoT"])
+    assert found["ratios_to"] == ["Task-only"]
+    ratios = found["tasks"]["Lichess"]["cost"]["weighted_tokens"]["ratios"]
+    pooled = {(row["method"], row["to"]): round(row["ratio"], 2) for row in ratios if row["backbone"] is None}
+    assert pooled == {
+        ("Self-Refine", "CoT"): 2.13, ("Best-of-N", "CoT"): 2.65, ("Debate", "CoT"): 3.04, ("Task-only", "CoT"): 0.81,
+        ("Self-Refine", "Task-only"): 2.64, ("Best-of-N", "Task-only"): 3.28, ("Debate", "Task-only"): 3.76,
+        ("CoT", "Task-only"): 1.24,
+    }  # fmt: skip
+    assert len(ratios) == 2 * 24
+    assert all(row["ci_low"] - 1e-9 <= row["ratio"] <= row["ci_high"] + 1e-9 for row in ratios)
+
+
+@pytest.mark.parametrize(
+    ("to", "sentence"),
+    [
+        ("toss", "There is no toss whose cost anything could be told by."),
+        ("vote", "Several rows of vote, none on the same backbone, so no ratio of costs, for: cot on b."),
+    ],
+)
+def test_ratios_that_cannot_be_told_are_named(to: str, sentence: str) -> None:
+    """A further method that is not there, or on none of a row's backbones, gives a sentence."""
+    scores = {key: [1.0, 0.0] for key in (("cot", "a"), ("cot", "b"), ("vote", "a"), ("vote", "c"))}
+    task = build_analysis([make_study(scores)], reference="cot", models=False, ratios_to=[to])["tasks"]["sums"]
+    assert sentence in task["not_identified"]
+
+
+def test_single_calls_are_controls() -> None:
+    """One call, and what is matched in price, is what the same cost buys otherwise, against which the others stand."""
+    names = ("task_only", "cot", "matched_vote", "self_refine")
+    scores = {(name, "a"): patterned(place) for place, name in enumerate(names)}
+    costs = {key: [float(place + 1)] * N_ITEMS for place, key in enumerate(scores)}
+    study = with_costs(make_study(scores), costs, "weighted_tokens")
+    task = build_analysis([study], reference="best_single", models=False)["tasks"]["sums"]
+    (row,) = task["cost"]["weighted_tokens"]["matched"]
+    assert row["method"] == "self_refine"
+    assert {part["method"] for part in row["mixture"]} <= {"task_only", "cot", "matched_vote"}
+
+
 def test_correlations_are_adjusted_over_tasks() -> None:
     """Of two tasks with difficulty the smaller p is doubled; one without difficulty is no test."""
     studies = [make_study({("cot", "a"): patterned(seed)}, list(range(N_ITEMS)), task=f"t{seed}") for seed in (1, 2)]
@@ -222,6 +290,7 @@ def test_no_control_to_match() -> None:
 
 def test_nothing_and_mixed_kinds() -> None:
     """No studies give no tasks; studies of two kinds of pool are refused."""
-    assert build_analysis([], reference="cot") == {"format": 1, "pool_kind": None, "reference": "cot", "tasks": {}}
+    told = {"reference": "cot", "models_without": [], "ratios_to": []}
+    assert build_analysis([], reference="cot") == {"format": 1, "pool_kind": None, **told, "tasks": {}}
     with pytest.raises(LedgerError, match="kinds of pool live, simulated"):
         build_analysis([pool(), replace(pool("words"), pool_kind="live")], reference="cot")

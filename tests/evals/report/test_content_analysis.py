@@ -289,6 +289,53 @@ def test_a_run_too_small_to_see_anything_says_so() -> None:
     assert grids(found) == [["sums", "vote", "3", "none"]]
 
 
+def costs(*entries: dict[str, Any], key: str = "ratios") -> list[Part]:
+    """The parts of an analysis with these costs in weighted tokens."""
+    tasks = {"sums": {"cost": {"weighted_tokens": {key: list(entries)}}}}
+    return analysis_parts({"pool_kind": "live", "reference": "cot", "tasks": tasks}, {})
+
+
+def test_ratios_to_two_methods_stand_side_by_side() -> None:
+    """One column for each method that costs are told by, a dash in its own rows; methods in the order of tables."""
+    ends = {"ci_low": 1, "ci_high": 3}
+    (part,) = costs(
+        {"method": "debate", "backbone": "a", "to": "cot", "ratio": 2, **ends},
+        {"method": "task_only", "backbone": "a", "to": "cot", "ratio": 0.5, **ends},
+        {"method": "cot", "backbone": "a", "to": "task_only", "ratio": 2.5, **ends},
+    )
+    assert part.heading == "Cost beside that of cot"
+    (table,) = [block for block in part.blocks if isinstance(block, Grid)]
+    assert table.titles[3:] == ["weighted tokens\n÷ cot", "weighted tokens\n÷ task_only"]
+    assert grids([part]) == [
+        ["sums", "task_only", "a", "0.5 (1 to 3)", "–"],
+        ["sums", "cot", "a", "–", "2.5 (1 to 3)"],
+        ["sums", "debate", "a", "2 (1 to 3)", "n/a"],
+    ]
+    assert "of cot and of task_only, each on the same items" in words(part.blocks)
+
+
+def test_accuracy_stands_beside_mean_cost() -> None:
+    """Accuracy and mean cost of a row with their intervals; one whose cost is unknown keeps its accuracy."""
+    share = {"accuracy": 0.5, "accuracy_low": 0.4, "accuracy_high": 0.6}
+    found = costs(
+        {"method": "vote", "backbone": "a", **share, "mean": 900, "mean_low": 800, "mean_high": 1000},
+        {"method": "cot", "backbone": "a", **share, "mean": None},
+        key="rows",
+    )
+    assert found[0].heading == "Accuracy and mean cost"
+    assert grids(found[:1]) == [
+        ["sums", "cot", "a", "50.0 (40.0 to 60.0)", "n/a"],
+        ["sums", "vote", "a", "50.0 (40.0 to 60.0)", "900 (800 to 1,000)"],
+    ]
+
+
+def test_the_reference_is_called_by_its_name() -> None:
+    """Nothing speaks of a best single agent where differences are taken to another method."""
+    parts = analysis_parts({**ANALYSIS, "reference": "cot"}, {})
+    assert parts[0].heading == "Against cot"
+    assert "single agent" not in str([part for part in parts if part.heading != "Mixed models of difficulty"])
+
+
 def test_nothing_is_told_of_nothing() -> None:
     """Without an analysis, tasks or entries there is no part at all."""
     assert analysis_parts({}, {}) == []

@@ -17,9 +17,10 @@ import pytest
 
 from evals.report.canvas import Picture, picture_text, room
 from evals.report.labels import Box, Point, distance, place, strays
+from evals.report.marks import COORDINATOR, OTHER, Key
 from evals.report.palette import PALETTE
 from evals.report.plots import Dot, _draw_frontier, accuracy_cost
-from evals.report.plots_difficulty import difficulty, interaction, interacts
+from evals.report.plots_difficulty import difficulty, gains, interaction, interacts
 from evals.report.plots_training import Training, choices, training
 from evals.report.plots_use import Use, failures, latency, latency_bin, quantiles, seconds, use
 from tests.evals.report.support import summarise
@@ -49,6 +50,11 @@ ANALYSIS: dict[str, Any] = {
                     for method in ("single", "coordinator x", "best_single", "vote")
                     for quartile in range(4)
                 ],
+                "gains": [
+                    {"method": method, "quartile": quartile, "difference": 0.1, "ci_low": low, "ci_high": 0.23}
+                    for method, low in (("vote", None), ("coordinator x", -0.1), ("cot", 0.05))
+                    for quartile in (0, 3)
+                ],
             },
             "interaction": [
                 {"method": "coordinator x", "backbone": backbone, "difference": value, "ci_low": low, "ci_high": high}
@@ -71,6 +77,7 @@ def all_pictures(summary: dict[str, Any], generations: Generations) -> list[Pict
         latency(LATENCY, summary),
         failures(summary, {"timeout": 3}),
         difficulty(ANALYSIS),
+        gains(ANALYSIS),
         interaction(ANALYSIS),
     ]
 
@@ -155,6 +162,7 @@ def test_nothing_to_draw_is_no_picture(make_record: MakeRecord) -> None:
     assert latency({}, empty) is None
     assert failures(summarise([make_record(1.0), make_record(0.0, item_id="2")]), {}) is None
     assert difficulty({}) is None
+    assert gains({"tasks": {"sums": {"difficulty": {"gains": []}}}}) is None
     assert interaction({"tasks": {"sums": {}}}) is None
 
 
@@ -200,6 +208,58 @@ def test_the_frontier_is_drawn() -> None:
     _draw_frontier(axes, [Dot(cost, {"accuracy": accuracy}, "") for cost, accuracy in points])
     (line,) = axes.lines
     assert dict(np.asarray(line.get_xydata()).tolist()) == pytest.approx({1.0: 50, 2.0: 70, 5.0: 90, 7.0: 95, 10.0: 95})
+
+
+def many(make_record: MakeRecord, n_backbones: int) -> dict[str, Any]:
+    """A summary of three methods on some backbones, each dearer and better than the one before, and a coordinator."""
+    rows = [(method, f"b{n}", 3 * n + place) for n in range(n_backbones) for place, method in enumerate(METHODS)]
+    records = [
+        make_record(float(item < 5 + step), method=method, variant=name, backbone=name, item_id=str(item),
+                    weighted_tokens=100 + 10 * step, cost_usd=None, gflop=None)
+        for method, name, step in [*rows, ("coordinator", "sampled", 3 * n_backbones)]
+        for item in range(5 + 3 * n_backbones)
+    ]  # fmt: skip
+    return summarise(records, manifest={"agents": [{"name": f"b{n}", "model": f"b{n}"} for n in range(n_backbones)]})
+
+
+METHODS = ("task_only", "cot", "debate")
+
+
+def test_many_rows_have_a_key(make_record: MakeRecord) -> None:
+    """Of 22 points on the frontier and off it, colours and shapes are told below; few points have their names alone."""
+    few, lots = (accuracy_cost(many(make_record, n)) for n in (4, 7))
+    assert few is not None
+    assert lots is not None
+    assert "cot" not in texts(few)
+    assert {"cot b0", "coordinator sampled"} <= set(texts(few))
+    assert {*METHODS, *(f"b{n}" for n in range(7)), "coordinator sampled"} <= set(texts(lots))
+    assert "A colour is a backbone, a shape a method" in lots.caption
+    assert "A colour is" not in few.caption
+    heights = [float(str(ET.fromstring(picture.svg).get("height")).removesuffix("pt")) for picture in (few, lots)]
+    assert heights[1] > heights[0] + 20
+
+
+def test_points_off_the_frontier_have_no_label_among_many(make_record: MakeRecord) -> None:
+    """Colour and shape tell them; the frontier and the coordinator are named."""
+    found = many(make_record, 7)
+    worse = {**found["rows"][0], "method": "debate", "variant": "b0", "backbone": "b0", "weighted_tokens_mean": 900.0}
+    shown = texts(accuracy_cost({**found, "rows": [*found["rows"], worse]}))
+    assert shown.count("debate b0") == 1
+    assert "coordinator sampled" in shown
+
+
+def test_a_key_tells_backbones_of_several_methods() -> None:
+    """An agent of one method and a coordinator keep their own marks; the seventh backbone has no colour of its own."""
+    pairs = [(method, f"b{n}") for n in range(8) for method in METHODS]
+    rows = [{"method": method, "variant": name, "backbone": name} for method, name in [*pairs, ("vote", "x")]]
+    key = Key.of(rows)
+    assert list(key.shapes) == list(METHODS)
+    assert len(set(key.shapes.values())) == 3
+    assert len({key.colours[f"b{n}"] for n in range(6)}) == 6
+    assert key.colours["b6"] == key.colours["b7"] == "soft"
+    assert key.mark(rows[0]).shape == key.shapes["task_only"]
+    assert key.mark(rows[-1]) == OTHER
+    assert key.mark({"method": "coordinator_w0.1", "variant": "sampled", "backbone": "b0"}) == COORDINATOR
 
 
 # ------------------------------------------------------------------------------------------------------- training
@@ -295,6 +355,27 @@ def test_difficulty_has_a_line_per_row() -> None:
     assert [found.count(name) for name in ("easiest", "2nd quarter", "3rd quarter", "hardest", "sums", "empty")] == [
         1
     ] * 5 + [0]
+
+
+def test_gains_have_a_line_per_method() -> None:
+    """Methods in the order of tables, the four quarters, and axes of whole five points that hold every interval."""
+    found = gains(ANALYSIS)
+    assert found is not None
+    said = texts(found)
+    assert [name for name in said if name in ("cot", "vote", "coordinator x")] == ["cot", "vote", "coordinator x"]
+    assert (said.count("+25"), said.count("−25"), said.count("hardest")) == (4, 4, 1)
+    assert "minus that of the best single agent" in found.caption
+    assert "minus that of cot" in (gains({**ANALYSIS, "reference": "cot"}) or found).caption
+
+
+def test_the_reference_has_its_colour() -> None:
+    """Green is whichever method differences are taken to."""
+    rows = [{**row, "method": "cot"} for row in ANALYSIS["tasks"]["sums"]["difficulty"]["quartiles"][:4]]
+    task = {"difficulty": {"quartiles": rows}}
+    for reference, colour in (("cot", "green"), ("vote", "blue")):
+        picture = difficulty({"reference": reference, "tasks": {"sums": task}})
+        assert picture is not None
+        assert f"--{colour}" in picture.svg
 
 
 def test_interaction_has_a_number_per_cell() -> None:

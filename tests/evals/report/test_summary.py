@@ -137,6 +137,12 @@ def test_cost_axis(make_record: MakeRecord, usd: float | None, gflop: float | No
     assert summarise([make_record(1.0, cost_usd=usd, gflop=gflop)])["cost_axis"] == axis
 
 
+@pytest.mark.parametrize(("config", "axis"), [({"cost_axis": "weighted_tokens"}, "weighted_tokens"), ({}, "usd")])
+def test_cost_axis_of_the_run(make_record: MakeRecord, config: dict[str, str], axis: str) -> None:
+    """The axis that a run was set to rules its summary, whatever else is known."""
+    assert summarise([make_record(1.0, cost_usd=0.1)], config=config)["cost_axis"] == axis
+
+
 def test_difference_is_paired_over_items_graded_for_both(make_record: MakeRecord) -> None:
     """With b ungraded for the coordinator and c for the reference, a and d remain: (1 - 0 + 1 - 1) / 2."""
     best = {"a": 0.0, "b": 1.0, "c": None, "d": 1.0}

@@ -1,0 +1,284 @@
+"""Reads the rows of a benchmark, from the Hugging Face hub or from a local copy, the same way for both."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import logging
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any
+
+from trinity.canonical import sha256
+from trinity.errors import DataError, TrinityError
+
+Wanted = Callable[[Sequence[str]], list[str]]
+"""Which of the columns found are to be read."""
+
+_SHOWN_COLUMNS = 30
+_SHOWN_ERROR = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row; `origin` and `index` (from 1) say in errors where it stands."""
+
+    values: Mapping[str, Any]
+    origin: str
+    index: int
+
+    def text(self, column: str, default: str | None = None) -> str:
+        """The text of a column without white space at its ends; a number as text (27.0 as `27`).
+
+        Raises:
+            DataError: there is none, and no `default` for that.
+        """
+        value = self.values.get(column)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        text = str(value).strip() if _is_scalar(value) else ""
+        if text or default is not None:
+            return text or str(default)
+        raise self.wrong(column, "a text")
+
+    def number(self, column: str) -> float:
+        """The finite number of a column; a text that spells one, as in a CSV file, is one.
+
+        Raises:
+            DataError: it holds no finite number.
+        """
+        value: Any = self.values.get(column)
+        try:
+            number = float(value) if _is_scalar(value) else math.nan
+        except (ValueError, OverflowError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise self.wrong(column, "a number")
+        return number
+
+    def words(self, column: str) -> tuple[str, ...]:
+        """The words of a column that holds a list of them or a text that white space parts."""
+        value = self.values.get(column)
+        return tuple(map(str, value)) if isinstance(value, list) else tuple(self.text(column, "").split())
+
+    def wrong(self, column: str, wanted: str) -> DataError:
+        """An error that names the place, what is there and what should be."""
+        value = repr(self.values.get(column))[:60]
+        return self.error(f"{column} is {value}, not {wanted}")
+
+    def error(self, what: object) -> DataError:
+        """An error that names the place."""
+        return DataError(f"{self.origin}: row {self.index}: {what}")
+
+
+def _is_scalar(value: object) -> bool:
+    return isinstance(value, (str, int, float)) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the rows of a task are.
+
+    Attributes:
+        task: name of the task, for what errors say to set.
+        repo: `owner/name` on the hub.
+        config: configuration of the data set there.
+        revision: commit, tag or branch there; None = the newest.
+        path: a local copy instead: a file of rows (`.jsonl`, `.json`, `.csv`, each also `.gz`, or `.parquet`), which
+            is then every split, or a folder with a file per split (`eval.jsonl`, `eval-00000-of-00001.parquet`).
+    """
+
+    task: str
+    repo: str
+    config: str | None = None
+    revision: str | None = None
+    path: str | Path | None = None
+
+    def rows(self, split: str, columns: Collection[str], optional: Collection[str] = ()) -> Iterator[Row]:
+        """The rows of a split in their order there, streamed; of their columns only those named.
+
+        Raises:
+            DataError: nothing is there, it can not be read, or it lacks one of `columns`; says what to set.
+        """
+        wanted = partial(_wanted, columns, optional)
+        parts = self._hub(split, wanted) if self.path is None else self._local(split, wanted)
+        empty = True
+        for origin, rows in parts:
+            for index, values in enumerate(rows, start=1):
+                _check_columns(origin, index, columns, values)
+                empty = False
+                yield Row(values, origin, index)
+        if empty:
+            raise DataError(f"{self._name(split)} holds no rows; {self._remedy()}")
+
+    def _hub(self, split: str, wanted: Wanted) -> Iterator[tuple[str, Iterator[dict[str, Any]]]]:
+        """The hub's split, kept by `datasets` in its cache and read from there row by row."""
+        name = self._name(split)
+        yield name, _guarded(name, self._hub_rows(name, split, wanted), self._remedy())
+
+    def _hub_rows(self, name: str, split: str, wanted: Wanted) -> Iterator[dict[str, Any]]:
+        try:
+            import datasets
+        except ImportError as error:
+            raise DataError(f"{name}: datasets is not installed; pip install datasets, or {self._remedy()}") from error
+        with _quiet(datasets):
+            rows = datasets.load_dataset(self.repo, self.config, split=split, revision=self.revision)
+        # As Arrow tables: an order of magnitude faster than row by row, which tells where there are millions.
+        for table in rows.select_columns(wanted(rows.column_names)).with_format("arrow").iter(batch_size=1000):
+            yield from table.to_pylist()
+
+    def _local(self, split: str, wanted: Wanted) -> Iterator[tuple[str, Iterator[dict[str, Any]]]]:
+        for file in self._files(split):
+            reader = _reader(file)
+            if reader is None:
+                raise DataError(f"{file}: is no .jsonl, .json, .csv or .parquet file; {self._remedy()}")
+            yield str(file), _guarded(str(file), reader(file, wanted), self._remedy())
+
+    def _files(self, split: str) -> list[Path]:
+        path = Path(str(self.path)).expanduser()
+        if not path.exists():
+            raise DataError(f"{path}: there is no such file or folder; {self._remedy()}")
+        if not path.is_dir():
+            return [path]
+        found = sorted(file for file in path.iterdir() if _reader(file) and file.is_file())
+        files = [file for file in found if file.name.startswith((f"{split}.", f"{split}-"))]
+        if not files:
+            names = ", ".join(file.name for file in found[:_SHOWN_COLUMNS]) or "nothing to read"
+            raise DataError(
+                f"{path}: has no file of the split {split} ({split}.jsonl, {split}-*.parquet, ...); found: {names}; "
+                f"{self._remedy()}"
+            )
+        return files
+
+    def _name(self, split: str) -> str:
+        if self.path is not None:
+            return str(self.path)
+        parts = (self.repo, self.config, f"split {split}", self.revision and f"revision {self.revision}")
+        return f"hub data set {', '.join(part for part in parts if part)}"
+
+    def _remedy(self) -> str:
+        return f"set tasks.{self.task}.path=FILE to read a copy of {self.repo} (docs/tasks.md)"
+
+
+def shuffled(rows: Iterator[Row], seed: str, identity: Callable[[Row], str], limit: int | None = None) -> list[Row]:
+    """Rows in the order that `seed` gives them, each identity once, at most the first `limit`.
+
+    A row's place depends on seed and identity alone: the order is the same on every machine and for rows that come in
+    any order. Memory: about twice `limit` rows, however many come.
+    """
+    kept: dict[str, Row] = {}
+    for row in rows:
+        place = sha256(f"{seed}/{identity(row)}")
+        other = kept.get(place)
+        kept[place] = row if other is None else min(row, other, key=_content)
+        if limit is not None and len(kept) > 2 * limit + 1000:
+            kept = dict(sorted(kept.items())[:limit])
+    return [row for _, row in sorted(kept.items())[:limit]]
+
+
+def _content(row: Row) -> str:
+    return repr(sorted(row.values.items()))
+
+
+def _wanted(columns: Collection[str], optional: Collection[str], found: Sequence[str]) -> list[str]:
+    """Which of the columns found are read; all where one is missing, for the error that names them."""
+    complete = all(column in found for column in columns)
+    return [column for column in found if not complete or column in columns or column in optional]
+
+
+def _check_columns(origin: str, index: int, columns: Collection[str], found: Mapping[str, Any]) -> None:
+    if missing := [column for column in columns if column not in found]:
+        names = ", ".join(map(str, list(found)[:_SHOWN_COLUMNS])) or "none"
+        raise DataError(
+            f"{origin}: row {index} has no column {', '.join(missing)}; expected {', '.join(columns)}, found {names}"
+        )
+
+
+@contextmanager
+def _quiet(datasets: Any) -> Iterator[None]:
+    """Without the bars and warnings of the hub's libraries: what matters is in the error that they raise."""
+    loggers = [logging.getLogger(name) for name in ("datasets", "huggingface_hub")]
+    levels = [logger.level for logger in loggers]
+    datasets.disable_progress_bars()
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _guarded(origin: str, rows: Iterator[dict[str, Any]], remedy: str) -> Iterator[dict[str, Any]]:
+    """The rows; whatever goes wrong in reading them is a `DataError`."""
+    try:
+        yield from rows
+    except TrinityError:
+        raise
+    except Exception as error:
+        gated = " (gated: accept its terms on its page and set HF_TOKEN)" if "gated" in str(error) else ""
+        raise DataError(f"{origin}: can not be read{gated}: {_brief(error)}; {remedy}") from error
+
+
+def _reader(file: Path) -> Callable[[Path, Wanted], Iterator[dict[str, Any]]] | None:
+    name = file.name.lower()
+    return _READERS.get(Path(name.removesuffix(".gz")).suffix) if not name.endswith(".parquet.gz") else None
+
+
+def _json_rows(file: Path, _: Wanted) -> Iterator[dict[str, Any]]:
+    """A list of objects, or one object a line, whatever the file is called: the hub's names do not tell either."""
+    with _opened(file) as lines:
+        first = lines.readline()
+        if first.lstrip().startswith("["):
+            for index, row in enumerate(json.loads(first + lines.read()), start=1):
+                yield _object(f"{file}: row {index}", row)
+            return
+        for number, line in enumerate(chain((first,), lines), start=1):
+            if line.strip():
+                yield _object(f"{file}:{number}", _parsed(f"{file}:{number}", line))
+
+
+def _parsed(where: str, line: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: no JSON ({_brief(error)}); each line holds one JSON object") from error
+
+
+def _object(where: str, row: Any) -> dict[str, Any]:
+    if not isinstance(row, dict):
+        raise DataError(f"{where}: is no JSON object with the columns as its keys")
+    return row
+
+
+def _csv_rows(file: Path, _: Wanted) -> Iterator[dict[str, Any]]:
+    with _opened(file) as lines:
+        yield from csv.DictReader(lines, restkey="(beyond the header)")
+
+
+def _parquet_rows(file: Path, wanted: Wanted) -> Iterator[dict[str, Any]]:
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(file) as table:
+        for batch in table.iter_batches(columns=wanted(table.schema_arrow.names)):
+            yield from batch.to_pylist()
+
+
+def _opened(file: Path) -> IO[str]:
+    if file.name.lower().endswith(".gz"):
+        return gzip.open(file, "rt", encoding="utf-8-sig", newline="")
+    return file.open(encoding="utf-8-sig", newline="")
+
+
+def _brief(error: Exception) -> str:
+    text = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {text}"[:_SHOWN_ERROR]
+
+
+_READERS = {".jsonl": _json_rows, ".json": _json_rows, ".csv": _csv_rows, ".parquet": _parquet_rows}
