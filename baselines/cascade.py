@@ -19,8 +19,7 @@ from typing import Any, ClassVar
 
 from baselines.backbones import Orchestrated, joint_row
 from baselines.components import Components, Parts
-from baselines.cot import GENERATION
-from baselines.task_only import OneCall
+from baselines.cot import GENERATION, alone_on_validation
 from baselines.workflow import Scaffold, Workflow, shown
 from trinity.arena import Arena, mean_cost
 from trinity.errors import ConfigError
@@ -139,10 +138,5 @@ class Cascade(Orchestrated):
 
     async def _costs(self, arena: Arena, asked: Sequence[Agent], axis: CostAxis) -> dict[str, float | None]:
         """Mean cost of one answer on the validation items, by agent."""
-        style = self.components[GENERATION]
-        alone = [
-            OneCall(agent=replace(agent, style=style), **joint_row("cascade_sample", agent.name, [agent], 1))
-            for agent in asked
-        ]
-        records = await arena.validate(*alone)
-        return {agent.name: mean_cost(rows, axis) for agent, rows in zip(asked, records, strict=True)}
+        records = await alone_on_validation(arena, self.name, asked, self.components[GENERATION])
+        return {name: mean_cost(rows, axis) for name, rows in records.items()}

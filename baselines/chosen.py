@@ -22,9 +22,9 @@ async def validated(arena: Arena) -> dict[str, list[Record]]:
     return {agent.name: rows for agent, rows in zip(arena.agents, records, strict=True)}
 
 
-def best_agent(arena: Arena, records: Mapping[str, Sequence[Record]]) -> Agent:
-    """The agent with the highest mean score among `records`; ties to the cheaper one, then to pool order."""
-    return max(arena.agents, key=lambda agent: merit(arena, records[agent.name]))
+def best_agent(arena: Arena, agents: Sequence[Agent], records: Mapping[str, Sequence[Record]]) -> Agent:
+    """The one of `agents` whose records have the highest mean score; ties to the cheaper one, then to the earlier."""
+    return max(agents, key=lambda agent: merit(arena, records[agent.name]))
 
 
 def merit(arena: Arena, records: Sequence[Record]) -> tuple[float, float]:
@@ -66,10 +66,10 @@ class BestSingle(Contender):
     async def prepare(self, arena: Arena) -> Sequence[FixedAgents]:
         """Choose, say what was chosen."""
         records = await validated(arena)
-        agent = best_agent(arena, records)
+        agent = best_agent(arena, arena.agents, records)
         arena.choices["best_single"] = {
             "agent": agent.name,
-            "accuracy_val": _scores(records),
+            "accuracy_val": mean_scores(records),
             "cost_val": arena.mean_costs(records[agent.name]),
             "axis": arena.axis,
         }
@@ -87,9 +87,9 @@ class Lookup(Contender):
         """Choose per task, say what was chosen."""
         records = await validated(arena)
         parts = {task: by_task(records, task) for task in arena.tasks}
-        table = {task: best_agent(arena, part) for task, part in parts.items()}
+        table = {task: best_agent(arena, arena.agents, part) for task, part in parts.items()}
         arena.choices["lookup"] = {
-            task: {"agent": table[task].name, "accuracy_val": _scores(parts[task])} for task in arena.tasks
+            task: {"agent": table[task].name, "accuracy_val": mean_scores(parts[task])} for task in arena.tasks
         }
         return [fixed("lookup", "", table)]
 
@@ -104,5 +104,6 @@ def foreseen(ground: Ground) -> Forecast:
     return reduce(Forecast.plus, validation, ground.played(ground.agents, "test", times=ground.times(ground.agents)))
 
 
-def _scores(records: Mapping[str, Sequence[Record]]) -> dict[str, float | None]:
+def mean_scores(records: Mapping[str, Sequence[Record]]) -> dict[str, float | None]:
+    """Agent name -> mean score of its graded records, None where none is."""
     return {name: mean_score(rows) for name, rows in records.items()}

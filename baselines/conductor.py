@@ -29,12 +29,11 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 from baselines.backbones import Orchestrated, joint_row, whole
-from baselines.chosen import best_agent
+from baselines.chosen import best_agent, mean_scores
 from baselines.components import Components, Parts
-from baselines.cot import GENERATION
-from baselines.task_only import OneCall
+from baselines.cot import GENERATION, alone_on_validation
 from baselines.workflow import Scaffold, Workflow, shown
-from trinity.arena import Arena, mean_score
+from trinity.arena import Arena
 from trinity.coordinator.quoting import MARK, quote
 from trinity.forecast import Forecast, Ground
 from trinity.llm.budget import MESSAGE_TOKENS
@@ -252,18 +251,5 @@ class Conductor(Orchestrated):
         candidates = self._candidates(workers)
         if not candidates:
             return (self._named(arena.agents) or workers)[0], {}
-        style = self.components[GENERATION]
-        solos = [
-            OneCall(
-                name=self.name,
-                variant=agent.name,
-                backbone=agent.model,
-                replicates=1,
-                agent=replace(agent, style=style),
-            )
-            for agent in candidates
-        ]
-        rows = await arena.validate(*solos)
-        records = {agent.name: own for agent, own in zip(candidates, rows, strict=True)}
-        best = best_agent(replace(arena, agents=candidates), records)
-        return best, {name: mean_score(own) for name, own in records.items()}
+        records = await alone_on_validation(arena, self.name, candidates, self.components[GENERATION])
+        return best_agent(arena, candidates, records), mean_scores(records)

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from baselines.backbones import PerBackbone
+from baselines.backbones import PerBackbone, joint_row
 from baselines.components import Parts
 from baselines.task_only import OneCall
-from trinity.types import Agent
+from trinity.arena import Arena
+from trinity.types import Agent, Record
 
 GENERATION = "generation_system"
 """The component that every method of the study puts before a question."""
@@ -28,3 +29,17 @@ class ChainOfThought(PerBackbone):
     def reads(self) -> Sequence[int]:
         """One call that reads no other."""
         return (0,)
+
+
+async def alone_on_validation(
+    arena: Arena, method: str, agents: Sequence[Agent], system: str
+) -> dict[str, list[Record]]:
+    """Agent name -> its validation records at answering alone after `system`, as effort of `method`.
+
+    Not the pool's agents with their styles, by which other controls are chosen: what is chosen here is asked without.
+    """
+    solos = [
+        OneCall(agent=replace(agent, style=system), **joint_row(method, agent.name, [agent], 1)) for agent in agents
+    ]
+    records = await arena.validate(*solos)
+    return {agent.name: rows for agent, rows in zip(agents, records, strict=True)}

@@ -22,12 +22,11 @@ from functools import reduce
 from typing import Any, ClassVar
 
 from baselines.backbones import Orchestrated, asked_as, joint_row, whole
-from baselines.chosen import merit
+from baselines.chosen import best_agent, mean_scores
 from baselines.components import Components, Parts
-from baselines.cot import GENERATION
-from baselines.task_only import OneCall
+from baselines.cot import GENERATION, alone_on_validation
 from baselines.workflow import Scaffold, Workflow, numbered, shuffled
-from trinity.arena import Arena, mean_score
+from trinity.arena import Arena
 from trinity.errors import ConfigError
 from trinity.forecast import Forecast, Ground
 from trinity.types import Agent, Completion, Message
@@ -135,20 +134,11 @@ class MixtureOfAgents(Orchestrated):
         ]
 
     async def _best(self, arena: Arena, team: Sequence[Agent]) -> Agent:
-        """The proposer that is best on validation, asked as in the first layer.
-
-        Not the pool's agents with their styles, on which other controls are chosen: here nobody is asked with one.
-        """
+        """The proposer that is best on validation, asked as in the first layer."""
         among = list({agent.name: agent for agent in team}.values())
-        records = await arena.validate(*map(self._alone, among))
-        found = {agent.name: rows for agent, rows in zip(among, records, strict=True)}
-        arena.choices[self.name] = {"accuracy_val": {name: mean_score(rows) for name, rows in found.items()}}
-        return max(among, key=lambda agent: merit(arena, found[agent.name]))
-
-    def _alone(self, agent: Agent) -> OneCall:
-        """A proposer's first answer as a method; validation is this method's effort, so it bears its name."""
-        solver = replace(agent, style=self.components[GENERATION])
-        return OneCall(agent=solver, **joint_row(self.name, agent.name, [agent], 1))
+        records = await alone_on_validation(arena, self.name, among, self.components[GENERATION])
+        arena.choices[self.name] = {"accuracy_val": mean_scores(records)}
+        return best_agent(arena, among, records)
 
     def check(self, ground: Ground) -> None:
         """Refuse proposers and aggregators that are not there, and proposers that would answer alike."""

@@ -82,7 +82,7 @@ class CostMatchedVote(Contender):
         targets = arena.noted_costs(self._match, "vote")
         if targets is None:
             return ()
-        agent = self._sampled(best_agent(arena, await validated(arena)))
+        agent = self._sampled(best_agent(arena, arena.agents, await validated(arena)))
         (records,) = await arena.validate(SingleAgent(agent, name="vote_sample"))
         costs = {task: cost for task, cost in arena.mean_costs(records).items() if cost}
         free = [task for task in arena.tasks if task not in costs]

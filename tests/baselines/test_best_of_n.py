@@ -128,7 +128,7 @@ class TestCalls:
             await episode(arena, best(1, own))
             asked = question(arena)
         assert script.seen == [("Be {brief}.", asked), ("Choose.", f"1 {{x}} Candidate 1:\n| Answer: 0 / {asked}")]
-        with pytest.raises(ConfigError, match=r"components.selector lacks {num_candidates}, {candidates_block}"):
+        with pytest.raises(ConfigError, match=r"components.selector must hold {num_candidates}, {candidates_block}"):
             best(components={"selector": "{original_prompt}"})
 
 
