@@ -22,10 +22,11 @@ from baselines.sampling import SELECTOR, Sampling, Selector, draws
 from baselines.workflow import Scaffold, Workflow
 from trinity.types import Agent
 
-_MARKUP = r"[ \t*_#`>\[(]{0,8}"
-# A quoted line starts with `|`, so no echo of a candidate is read as the selector's own word.
+_MARKUP = r"[ \t*_#`\[(]{0,8}"
+# A quoted line starts with `|`, or with Markdown's `>`: no echo of a candidate is read as the selector's own word.
 _PICK = re.compile(
-    rf"^{_MARKUP}selected candidate{_MARKUP}:{_MARKUP}(?:candidate )?{_MARKUP}(\d{{1,4}})(?!\d)",
+    rf"^{_MARKUP}selected candidate{_MARKUP}:{_MARKUP}(?:candidate )?{_MARKUP}(\d{{1,4}})(?!\d)"
+    r"(?![\s*_`\])]{0,8}(?:[/,.]|or|and|&)[\s*_`#\[(]{0,8}(?:candidate )?\d)",
     re.IGNORECASE | re.MULTILINE | re.ASCII,
 )
 

@@ -26,15 +26,15 @@ from trinity.types import Agent, Completion
 _WIDEST = 200
 """Characters of a line that are looked at: a verdict needs few."""
 _VERDICT = re.compile(
-    r"[\s*_#>`\"'-]*(?:is )?further refinement needed[\s*_`\"':?=-]*(yes|no)\b(?!\s*(?:/|or\b))", re.IGNORECASE
+    r"[\s*_#`\"'-]*(?:is )?further refinement needed[\s*_`\"':?=-]*(yes|no)\b(?!\s*(?:/|or\b))", re.IGNORECASE
 )
 
 
 def read_needed(text: str) -> bool | None:
     """Whether the last verdict line of a criticism asks for refinement; None without one.
 
-    A line counts from its start only: one quoted from the prompt begins with the quotation's mark and says nothing, and
-    neither does one that repeats both choices.
+    A line counts from its start only: one that quotes begins with the quotation's mark, or with Markdown's `>`, and
+    says nothing, and neither does one that repeats both choices.
     """
     found = [verdict[1] for line in text.splitlines() if (verdict := _VERDICT.match(line[:_WIDEST]))]
     return found[-1].lower() == "yes" if found else None
