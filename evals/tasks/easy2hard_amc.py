@@ -37,7 +37,7 @@ class Easy2HardAMC(StratifiedTask):
         return folded(row.text("problem"))
 
     def item(self, row: Row) -> Item:
-        """A problem; its domain is the contest (`AMC12`)."""
+        """A problem; its domain is the tag (`AMC12`), else the contest."""
         prompt = row.text("problem")
         target = _target(row)
         meta = {column: row.text(column, "") for column in ("contest", "subtest", "year", "month", "index")}
