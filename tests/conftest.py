@@ -8,11 +8,16 @@ from collections.abc import Callable, Iterator
 import pytest
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
+from hypothesis import HealthCheck, settings
 from omegaconf import DictConfig
 
 from trinity.config import find_configs, register_schema
 
 Compose = Callable[..., DictConfig]
+
+# How long a busy machine takes is nothing that a test may fail on.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Shells let jobs in the background ignore interrupts, which every process that a test starts would inherit.
