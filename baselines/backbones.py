@@ -5,23 +5,33 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from typing import Any, ClassVar, TypedDict
 
 from baselines.components import Components, Parts, load
 from trinity.arena import Arena, Contender
 from trinity.errors import ConfigError
 from trinity.forecast import Forecast, Ground
+from trinity.llm.pool import checked_sampling
 from trinity.naming import check_choice
 from trinity.types import Agent, Method
 
 
 @dataclass(frozen=True)
 class Backbones:
-    """Names of agents (None: the whole pool) and sampling parameters laid over their own, None takes one away."""
+    """Names of agents (None: the whole pool) and sampling parameters laid over their own, None takes one away.
+
+    Raises:
+        ConfigError: no names, or parameters that no agent of a pool may have.
+    """
 
     agents: Sequence[str] | None = None
     sampling: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check what a configuration holds as the pool's file is checked."""
+        if self.agents is not None:
+            names("backbones.agents", self.agents)
+        checked_sampling("backbones", self.sampling)
 
     def of(self, pool: Sequence[Agent]) -> list[Agent]:
         """The agents as backbones, in the pool's order; of those that are then alike the first.
@@ -31,9 +41,8 @@ class Backbones:
         Raises:
             ConfigError: a name is of no agent.
         """
-        names = [agent.name for agent in pool]
         for name in self.agents or ():
-            check_choice("backbones.agents", name, names)
+            check_choice("backbones.agents", name, [agent.name for agent in pool])
         chosen = [agent for agent in pool if self.agents is None or agent.name in self.agents]
         different: dict[str, Agent] = {}
         for agent in map(self._backbone, chosen):
@@ -50,6 +59,10 @@ class Backbones:
         for name in names:
             check_choice(key, name, known)
         return [self._backbone(known[name]) for name in names]
+
+    def each(self, pool: Sequence[Agent]) -> list[Agent]:
+        """Every agent of the pool as a backbone, whatever `agents` says."""
+        return [self._backbone(agent) for agent in pool]
 
     def _backbone(self, agent: Agent) -> Agent:
         return replace(self._set(agent), style="")
@@ -76,36 +89,65 @@ class Row(TypedDict):
     replicates: int | None
 
 
+class Common(TypedDict, total=False):
+    """The settings of every method that asks backbones, as in `Orchestrated`."""
+
+    name: str | None
+    backbones: Mapping[str, Any] | None
+    components: Mapping[str, Any] | None
+    replicates: int | None
+
+
 class Orchestrated(Contender):
     """A method that asks backbones by named components.
 
     Attributes:
-        name: of the method.
+        name: of the method, and of its place in errors.
         parts: its components and their placeholders.
         prompts: folder of its components' texts; None: the one of its name.
     """
 
-    name: ClassVar[str]
+    name: str
     parts: ClassVar[Parts] = {}
     prompts: ClassVar[str | None] = None
 
     def __init__(
         self,
         *,
+        name: str | None = None,
         backbones: Mapping[str, Any] | None = None,
         components: Mapping[str, Any] | None = None,
         replicates: int | None = None,
     ) -> None:
-        """Whom to ask, texts that replace components, and test replicates (None: as many as set).
+        """Its name in tables (None: its own), whom to ask, texts that replace components, test replicates.
+
+        Without `replicates` as many as set.
 
         Raises:
             ConfigError: one of them is wrong.
         """
+        folder = self.prompts or self.name
+        if name is not None:
+            (self.name,) = names(f"methods.{self.name}.name", [name])
         if replicates is not None:
-            whole(self.name, "replicates", replicates)
-        self.backbones = Backbones(**(backbones or {}))
-        self.components: Components = load(self.name, self.parts, components, folder=self.prompts)
+            whole_number(self.name, "replicates", replicates)
+        self.backbones = Backbones(**mapping(f"methods.{self.name}.backbones", backbones))
+        given = mapping(f"methods.{self.name}.components", components)
+        self.components: Components = load(self.name, self.parts, given, folder=folder)
         self.replicates = replicates
+
+    def asked(self, pool: Sequence[Agent]) -> Sequence[Agent]:
+        """Any agent of the pool as a backbone."""
+        return self.backbones.each(pool)
+
+    def named(self, pool: Sequence[Agent], key: str, *given_names: str | None) -> list[Agent]:
+        """The agents that the setting `key` names, as backbones; None names nobody.
+
+        Raises:
+            ConfigError: a name is of no agent.
+        """
+        given = [name for name in given_names if name is not None]
+        return self.backbones.named(pool, given, f"methods.{self.name}.{key}")
 
 
 class PerBackbone(Orchestrated):
@@ -144,11 +186,10 @@ class PerBackbone(Orchestrated):
 
     def worst(self, ground: Ground, reads: Sequence[int]) -> Forecast:
         """Test episodes of as many calls as `reads` has entries, each backbone by itself."""
-        parts = [
+        return Forecast.total(
             ground.worked([agent], "test", reads, self.components.n_bytes, times=ground.times([agent], self.replicates))
             for agent in self.backbones.of(ground.agents)
-        ]
-        return reduce(Forecast.plus, parts, Forecast())
+        )
 
     def row(self, agent: Agent) -> Row:
         """Name, variant (the agent's name), backbone and replicates of the method on `agent`."""
@@ -162,12 +203,38 @@ def joint_row(name: str, variant: str, agents: Sequence[Agent], replicates: int 
     return {"name": name, "variant": variant, "backbone": " + ".join(models), "replicates": replicates}
 
 
-def whole(method: str, key: str, value: object, least: int = 1, most: int = 1000) -> int:
+def names(place: str, given: object) -> list[str]:
+    """`given`, a list of names, which is not empty.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        found = [name for name in given if isinstance(name, str) and name.strip()]
+        if found and len(found) == len(given):
+            return found
+    raise ConfigError(f"{place}={given}: give a list of names, [NAME, ...]")
+
+
+def mapping(place: str, given: object) -> dict[str, Any]:
+    """`given`, keys and values, or nothing.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"{place}={given}: give keys and values, {{KEY: VALUE}}")
+    return {str(key): value for key, value in given.items()}
+
+
+def whole_number(method: str, key: str, value: object, least: int = 1, most: int = 1000) -> int:
     """`value`, a whole number between `least` and `most`.
 
     Raises:
         ConfigError: it is none.
     """
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise ConfigError(f"method {method}: {key}={value}: give a whole number from {least} to {most}")
+        raise ConfigError(f"methods.{method}.{key}={value}: give a whole number from {least} to {most}")
     return value

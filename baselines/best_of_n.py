@@ -11,24 +11,16 @@ said anything.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
+from baselines.backbones import Common, PerBackbone, whole_number
 from baselines.components import Parts
 from baselines.cot import GENERATION
-from baselines.sampling import SELECTOR, Sampling, Selector, draws
+from baselines.sampling import SELECTOR, Selector, draws
 from baselines.workflow import Scaffold, Workflow
 from trinity.types import Agent
-
-_MARKUP = r"[ \t*_#`\[(]{0,8}"
-# A quoted line starts with `|`, or with Markdown's `>`: no echo of a candidate is read as the selector's own word.
-_PICK = re.compile(
-    rf"^{_MARKUP}selected candidate{_MARKUP}:{_MARKUP}(?:candidate )?{_MARKUP}(\d{{1,4}})(?!\d)"
-    r"(?![\s*_`\])]{0,8}(?:[/,.]|or|and|&)[\s*_`#\[(]{0,8}(?:candidate )?\d)",
-    re.IGNORECASE | re.MULTILINE | re.ASCII,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,16 +37,21 @@ class Best(Scaffold):
         flow.offer(await self.selector.select(flow, answers))
 
 
-class BestOfN(Sampling):
+class BestOfN(PerBackbone):
     """Each backbone selects among its own samples."""
 
     name = "best_of_n"
-    usual = 3
-    parts: ClassVar[Parts] = {
-        GENERATION: (),
-        "selector_system": (),
-        SELECTOR: ("num_candidates", "original_prompt", "candidates_block"),
-    }
+    parts: ClassVar[Parts] = {GENERATION: (), "selector_system": (), **SELECTOR}
+    samples = True
+
+    def __init__(self, *, samples: int = 3, **rest: Unpack[Common]) -> None:
+        """Select among `samples`; the others as in `PerBackbone`.
+
+        Raises:
+            ConfigError: one of them is wrong.
+        """
+        super().__init__(**rest)
+        self.n = whole_number(self.name, "samples", samples)
 
     def method(self, agent: Agent) -> Best:
         """Best-of-N on one backbone."""
@@ -62,16 +59,10 @@ class BestOfN(Sampling):
         return Best(
             agent=solver,
             samples=self.n,
-            selector=Selector(agent=selector, components=self.components, read=read_selected),
+            selector=Selector(agent=selector, components=self.components),
             **self.row(agent),
         )
 
     def reads(self) -> Sequence[int]:
         """Samples read nothing, the selector reads them all."""
         return [*([0] * self.n), self.n]
-
-
-def read_selected(text: str, n: int) -> int | None:
-    """Index (from 0) that the last line `Selected candidate: k` of a reply names; None where it is of none of n."""
-    picks = [int(number) for number in _PICK.findall(text)]
-    return picks[-1] - 1 if picks and 1 <= picks[-1] <= n else None

@@ -12,12 +12,12 @@ reply without a verdict accepts nothing, and neither does ACCEPT of an answer wi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, ClassVar
+from typing import ClassVar, Unpack
 
-from baselines.backbones import Orchestrated, joint_row
+from baselines.backbones import Common, Orchestrated, asked_as, joint_row, names
 from baselines.components import Components, Parts
 from baselines.cot import GENERATION, alone_on_validation
 from baselines.workflow import Scaffold, Workflow, shown
@@ -61,28 +61,19 @@ class Cascade(Orchestrated):
     parts: ClassVar[Parts] = {GENERATION: (), "verifier_system": (), "verifier": ("original_prompt", "answer")}
 
     def __init__(
-        self,
-        *,
-        order: Sequence[str] | None = None,
-        verifier: str | None = None,
-        backbones: Mapping[str, Any] | None = None,
-        components: Mapping[str, Any] | None = None,
-        replicates: int | None = None,
+        self, *, order: Sequence[str] | None = None, verifier: str | None = None, **rest: Unpack[Common]
     ) -> None:
         """Names of agents in their order (None: by cost), and of who judges (None: who answered).
 
         Raises:
             ConfigError: one of them is wrong.
         """
-        super().__init__(backbones=backbones, components=components, replicates=replicates)
-        if order is not None and (isinstance(order, str) or not order or len(set(order)) < len(order)):
-            raise ConfigError(
-                f"methods.cascade.order={order}: give a list of names, each once, or null for all by cost"
-            )
-        self.order, self.verifier = order, verifier
+        super().__init__(**rest)
+        self.order = None if order is None else names(f"methods.{self.name}.order", order)
+        self.verifier = verifier
 
     def check(self, ground: Ground) -> None:
-        """Refuse names of no agent."""
+        """Refuse names of no agent, and a backbone that stands twice in the order."""
         self._judges(self._asked(ground.agents), ground.agents)
 
     async def prepare(self, arena: Arena) -> Sequence[Method]:
@@ -92,8 +83,8 @@ class Cascade(Orchestrated):
         unknown = [name for name, cost in costs.items() if cost is None]
         if unknown:
             arena.notes.append(
-                f"cascade: n/a, no cost in {axis} is known of {', '.join(unknown)} on validation items; "
-                "set methods.cascade.order"
+                f"{self.name}: n/a, no cost in {axis} is known of {', '.join(unknown)} on validation items; "
+                f"set methods.{self.name}.order"
             )
             return ()
         asked.sort(key=lambda agent: costs.get(agent.name) or 0.0)
@@ -120,7 +111,7 @@ class Cascade(Orchestrated):
         whole = reduce(Spend.plus, [part.spend for part in (*answers, *checks)])
         last = checks[-1:] if self.order else checks
         worst = dearest([less(whole, check.spend) for check in last])
-        return reduce(Forecast.plus, validated, Forecast(answers[0].episodes, worst))
+        return Forecast.total([*validated, Forecast(answers[0].episodes, worst)])
 
     def _worst(self, ground: Ground, split: Split, agents: Sequence[Agent], read: int, times: int = 1) -> Forecast:
         return ground.worked(agents, split, [read], self.components.n_bytes, times=times)
@@ -128,13 +119,14 @@ class Cascade(Orchestrated):
     def _asked(self, pool: Sequence[Agent]) -> list[Agent]:
         if self.order is None:
             return self.backbones.of(pool)
-        return self.backbones.named(pool, self.order, "methods.cascade.order")
+        asked = self.named(pool, "order", *self.order)
+        if len({asked_as(agent) for agent in asked}) < len(asked):
+            raise ConfigError(f"methods.{self.name}.order={self.order}: name each backbone once")
+        return asked
 
     def _judges(self, asked: Sequence[Agent], pool: Sequence[Agent]) -> list[Agent]:
         """Who judges each one's answer."""
-        if self.verifier is None:
-            return list(asked)
-        return self.backbones.named(pool, [self.verifier], "methods.cascade.verifier") * len(asked)
+        return self.named(pool, "verifier", self.verifier) * len(asked) or list(asked)
 
     async def _costs(self, arena: Arena, asked: Sequence[Agent], axis: CostAxis) -> dict[str, float | None]:
         """Mean cost of one answer on the validation items, by agent."""

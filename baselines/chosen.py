@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
+from baselines.backbones import joint_row
 from baselines.single import SingleAgent
 from trinity.arena import Arena, Contender, mean_cost, mean_score
 from trinity.context import Context
 from trinity.forecast import Forecast, Ground
-from trinity.types import Agent, Client, Episode, Item, Record
+from trinity.types import Agent, Client, Episode, Item, Method, Record
 
 
 async def validated(arena: Arena) -> dict[str, list[Record]]:
@@ -39,31 +39,31 @@ def by_task(records: Mapping[str, Sequence[Record]], task: str) -> dict[str, lis
 
 
 @dataclass(frozen=True, slots=True)
-class FixedAgents:
-    """Method: the agent that `table` gives for the item's task answers alone."""
+class PerTask:
+    """Method: at each task the one that `table` gives."""
 
-    table: Mapping[str, Agent]
+    table: Mapping[str, Method]
     name: str
     variant: str
     backbone: str
     replicates: int | None
 
     async def solve(self, item: Item, client: Client, context: Context) -> Episode:
-        """Ask the task's agent."""
-        return await SingleAgent(self.table[item.task]).solve(item, client, context)
+        """Play the task's method."""
+        return await self.table[item.task].solve(item, client, context)
 
 
-def fixed(name: str, variant: str, table: Mapping[str, Agent]) -> FixedAgents:
-    """A `FixedAgents` whose backbone and replicates follow from its table."""
-    models = dict.fromkeys(agent.model for agent in table.values())
-    once = all(agent.deterministic for agent in table.values())
-    return FixedAgents(table, name, variant, " + ".join(models), 1 if once else None)
+def fixed(name: str, variant: str, table: Mapping[str, Agent]) -> PerTask:
+    """At each task the agent that `table` gives, alone; backbone and replicates follow from these agents."""
+    agents = list(table.values())
+    row = joint_row(name, variant, agents, 1 if all(agent.deterministic for agent in agents) else None)
+    return PerTask({task: SingleAgent(agent) for task, agent in table.items()}, **row)
 
 
 class BestSingle(Contender):
     """The agent that is best over all validation items."""
 
-    async def prepare(self, arena: Arena) -> Sequence[FixedAgents]:
+    async def prepare(self, arena: Arena) -> Sequence[PerTask]:
         """Choose, say what was chosen."""
         records = await validated(arena)
         agent = best_agent(arena, arena.agents, records)
@@ -83,7 +83,7 @@ class BestSingle(Contender):
 class Lookup(Contender):
     """For each task the agent that is best on its validation items."""
 
-    async def prepare(self, arena: Arena) -> Sequence[FixedAgents]:
+    async def prepare(self, arena: Arena) -> Sequence[PerTask]:
         """Choose per task, say what was chosen."""
         records = await validated(arena)
         parts = {task: by_task(records, task) for task in arena.tasks}
@@ -101,7 +101,7 @@ class Lookup(Contender):
 def foreseen(ground: Ground) -> Forecast:
     """Every agent once on validation, then the dearest on test; what two methods share is counted for both."""
     validation = [ground.played([agent], "val") for agent in ground.agents]
-    return reduce(Forecast.plus, validation, ground.played(ground.agents, "test", times=ground.times(ground.agents)))
+    return Forecast.total([*validation, ground.played(ground.agents, "test", times=ground.times(ground.agents))])
 
 
 def mean_scores(records: Mapping[str, Sequence[Record]]) -> dict[str, float | None]:

@@ -66,8 +66,8 @@ def load(method: str, parts: Parts, own: Mapping[str, Any] | None = None, *, fol
 
 def _checked(method: str, name: str, text: object, placeholders: Sequence[str]) -> str:
     place = f"methods.{method}.components.{name}"
-    if not isinstance(text, str) or not text.strip():
-        raise ConfigError(f"{place}={text!r}: give the text of the prompt")
+    if not isinstance(text, str) or not text.strip() or text.endswith(".txt"):
+        raise ConfigError(f"{place}={text!r}: give the text of the prompt itself")
     wrong = [f"{{{placeholder}}}" for placeholder in placeholders if text.count(f"{{{placeholder}}}") != 1]
     if wrong:
         raise ConfigError(f"{place} must hold {', '.join(wrong)} once: what the call has to read is put there")

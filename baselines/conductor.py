@@ -24,11 +24,11 @@ or pass as ours, and it reaches no agent and no result but those that the plan n
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Unpack
 
-from baselines.backbones import Orchestrated, joint_row, whole
+from baselines.backbones import Common, Orchestrated, joint_row, whole_number
 from baselines.chosen import best_agent, mean_scores
 from baselines.components import Components, Parts
 from baselines.cot import GENERATION, alone_on_validation
@@ -36,7 +36,6 @@ from baselines.workflow import Scaffold, Workflow, shown
 from trinity.arena import Arena
 from trinity.coordinator.quoting import MARK, quote
 from trinity.forecast import Forecast, Ground
-from trinity.llm.budget import MESSAGE_TOKENS
 from trinity.types import Agent, Completion, Message
 
 UNSEEN = "(There are none that you are shown.)"
@@ -64,15 +63,17 @@ class Step(NamedTuple):
     task: str
 
 
-def read_plan(text: str, n_agents: int, max_steps: int) -> tuple[Step, ...]:
+def read_plan(text: str, n_agents: int, max_steps: int, told: str = "") -> tuple[Step, ...]:
     """The valid steps before the first invalid one; in time linear in the text, whatever it says.
 
     A step is a line `Step 1: agent 2; sees none; task: ...`. Case, Markdown marks, list marks, punctuation and a remark
-    in brackets after the agent's number are free; `sees` has numbers of earlier steps, or `none`, or `all`.
+    in brackets after the agent's number are free; `sees` has numbers of earlier steps, or `none`, or `all`. Lines that
+    stand in `told`, what the planner was told, are its examples said again, and passed over.
     """
     steps: list[Step] = []
+    examples = set(map(str.strip, told.splitlines()))
     for line in text.splitlines():
-        if not _STARTS.match(line):
+        if not _STARTS.match(line) or line.strip() in examples:
             continue
         step = _read_step(line, len(steps), n_agents)
         if step is None or len(steps) == max_steps:
@@ -141,7 +142,7 @@ class Planned(Scaffold):
     async def play(self, flow: Workflow) -> None:
         """The plan, then its steps in order; neighbours that do not see each other are asked at once."""
         plan = await flow.ask(self.planner, "thinker", self._order(flow))
-        steps = read_plan(plan.text, len(self.workers), self.max_steps)
+        steps = read_plan(plan.text, len(self.workers), self.max_steps, self.components["planner"])
         if not steps:
             alone = replace(self.planner, style=self.components[GENERATION])
             await flow.ask_all([(alone, flow.solve_as(alone))])
@@ -187,23 +188,15 @@ class Conductor(Orchestrated):
         "last_step": (),
     }
 
-    def __init__(
-        self,
-        *,
-        planner: str | None = None,
-        max_steps: int = 5,
-        backbones: Mapping[str, Any] | None = None,
-        components: Mapping[str, Any] | None = None,
-        replicates: int | None = None,
-    ) -> None:
+    def __init__(self, *, planner: str | None = None, max_steps: int = 5, **rest: Unpack[Common]) -> None:
         """`planner` names any agent of the pool (None: the backbone that is best on validation).
 
         Raises:
             ConfigError: a value is wrong.
         """
-        super().__init__(backbones=backbones, components=components, replicates=replicates)
+        super().__init__(**rest)
         self.planner = planner
-        self.max_steps = whole(self.name, "max_steps", max_steps, most=_MOST_STEPS)
+        self.max_steps = whole_number(self.name, "max_steps", max_steps, most=_MOST_STEPS)
 
     async def prepare(self, arena: Arena) -> Sequence[Planned]:
         """Choose the planner, say which it is."""
@@ -224,23 +217,15 @@ class Conductor(Orchestrated):
         """A plan and all its steps, each of which reads its subtask and all results before it; the choice before."""
         workers = self.backbones.of(ground.agents)
         team = [*workers, *self._named(ground.agents)]
-        listed = len(agent_list(workers).encode()) + MESSAGE_TOKENS
-        total = ground.worked(
-            team,
-            "test",
-            range(self.max_steps + 1),
-            self.components.n_bytes + listed,
-            times=ground.times(team, self.replicates),
-        )
-        for agent in self._candidates(workers):
-            total = total.plus(ground.worked([agent], "val", (0,), self.components.n_bytes + MESSAGE_TOKENS))
-        return total
+        n_bytes, times = self.components.n_bytes, ground.times(team, self.replicates)
+        listed = len(agent_list(workers).encode())
+        tested = ground.worked(team, "test", range(self.max_steps + 1), n_bytes + listed, times=times)
+        tried = [ground.worked([agent], "val", (0,), n_bytes) for agent in self._candidates(workers)]
+        return Forecast.total([tested, *tried])
 
     def _named(self, pool: Sequence[Agent]) -> list[Agent]:
         """The planner, where the configuration names one."""
-        return (
-            [] if self.planner is None else self.backbones.named(pool, [self.planner], f"methods.{self.name}.planner")
-        )
+        return self.named(pool, "planner", self.planner)
 
     def _candidates(self, workers: Sequence[Agent]) -> Sequence[Agent]:
         """Who has to be validated to choose a planner."""

@@ -13,16 +13,15 @@ the study.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from itertools import combinations
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Unpack
 
-from baselines.backbones import Orchestrated, PerBackbone, asked_as, joint_row
+from baselines.backbones import Common, Orchestrated, PerBackbone, asked_as, joint_row, names
 from baselines.components import Components, Parts
 from baselines.cot import GENERATION
-from baselines.workflow import Scaffold, Workflow, numbered, shown, shuffled
+from baselines.workflow import Scaffold, Workflow, shown
 from trinity.arena import Arena
 from trinity.errors import ConfigError
 from trinity.forecast import Forecast, Ground
@@ -61,8 +60,7 @@ class DebateRound(Scaffold):
 
     def _case(self, flow: Workflow, revised: Sequence[Completion]) -> list[Message]:
         """What the judge reads."""
-        order = shuffled(flow.context, len(flow.turns), len(revised))
-        answers = numbered("Answer", [revised[place] for place in order])
+        answers, _ = flow.listed("Answer", revised)
         content = self.components.fill("judge", original_prompt=flow.question, agent_answers=answers)
         return flow.briefed(self.components[GENERATION], content)
 
@@ -108,24 +106,23 @@ class MixedDebate(Orchestrated):
         *,
         pairs: Sequence[Sequence[str]] | None = None,
         judge: str | None = None,
-        backbones: Mapping[str, Any] | None = None,
-        components: Mapping[str, Any] | None = None,
-        replicates: int | None = None,
+        **rest: Unpack[Common],
     ) -> None:
         """`pairs` of agents (None: every two backbones), and who judges (None: the first of each pair).
 
         Raises:
             ConfigError: one of them is wrong.
         """
-        super().__init__(backbones=backbones, components=components, replicates=replicates)
-        self.pairs = None if pairs is None else [self._pair(pair) for pair in pairs]
+        super().__init__(**rest)
+        self.pairs = None if pairs is None else self._pairs(pairs)
         self.judge = judge
 
-    def _pair(self, pair: object) -> tuple[str, str]:
-        match pair:
-            case [str(first), str(second)]:
-                return first, second
-        raise ConfigError(f"method {self.name}: pairs holds {pair!r}; give two names of agents a pair")
+    def _pairs(self, given: object) -> list[list[str]]:
+        place = f"methods.{self.name}.pairs"
+        pairs = [names(place, pair) for pair in given] if isinstance(given, Sequence) else []
+        if not pairs or any(len(pair) != 2 for pair in pairs):  # noqa: PLR2004 - a pair
+            raise ConfigError(f"{place}={given}: give pairs of agents, [[NAME, NAME], ...]")
+        return pairs
 
     def sides(self, pool: Sequence[Agent]) -> list[Sides]:
         """Every debate, pairs in the given order.
@@ -137,15 +134,16 @@ class MixedDebate(Orchestrated):
         if self.pairs is None:
             found = list(combinations(self.backbones.of(pool), 2))
         else:
-            key = f"method {self.name}: pairs"
-            found = [(a, b) for a, b in (self.backbones.named(pool, pair, key) for pair in self.pairs)]
+            found = [(a, b) for a, b in (self.named(pool, "pairs", *pair) for pair in self.pairs)]
         for a, b in found:
             if asked_as(a) == asked_as(b):
-                raise ConfigError(f"method {self.name}: {a.name} and {b.name} are one backbone; take method debate")
-        judge = self.backbones.named(pool, [self.judge], f"method {self.name}: judge") if self.judge else []
+                raise ConfigError(
+                    f"methods.{self.name}.pairs: {a.name} and {b.name} are one backbone; take method debate"
+                )
+        judge = self.named(pool, "judge", self.judge)
         sides = [Sides(a, b, *(judge or [a])) for a, b in found]
         if not sides or len({side.variant for side in sides}) < len(sides):
-            raise ConfigError(f"method {self.name}: needs pairs of two different backbones, each pair once")
+            raise ConfigError(f"methods.{self.name}.pairs: needs pairs of two different backbones, each pair once")
         return sides
 
     async def prepare(self, arena: Arena) -> Sequence[DebateRound]:
@@ -166,7 +164,6 @@ class MixedDebate(Orchestrated):
 
     def forecast(self, ground: Ground) -> Forecast:
         """Five calls of every test episode, each by the dearest of its three agents; the order shown is noise."""
-        times = min(self.replicates or ground.replicates, ground.replicates)
-        n_bytes = self.components.n_bytes
-        parts = [ground.worked(side, "test", READS, n_bytes, times=times) for side in self.sides(ground.agents)]
-        return reduce(Forecast.plus, parts, Forecast())
+        times, n_bytes = ground.at_most(self.replicates), self.components.n_bytes
+        sides = self.sides(ground.agents)
+        return Forecast.total(ground.worked(side, "test", READS, n_bytes, times=times) for side in sides)

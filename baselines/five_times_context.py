@@ -19,13 +19,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from baselines.backbones import Backbones, PerBackbone, whole
+from baselines.backbones import Backbones, PerBackbone, mapping, whole_number
 from baselines.task_only import OneCall
 from trinity.errors import ConfigError
-from trinity.llm.budget import output_limit
+from trinity.llm.budget import OUTPUT_KEYS, output_limit
 from trinity.types import Agent
 
-GROWING = ("max_tokens", "max_completion_tokens", "num_ctx")
+GROWING = (*OUTPUT_KEYS, "num_ctx")
 """Parameters that are multiplied: the names of an output cap, and the room in which it has to fit."""
 
 
@@ -39,8 +39,9 @@ class Roomier(Backbones):
         agent = self._set(agent)
         if output_limit(agent) is None:
             raise ConfigError(
-                f"method five_times_context: agent {agent.name} has no bound of its output to multiply; give it "
-                "max_tokens (and thinking_budget, where it has enable_thinking), or name others in backbones.agents"
+                f"methods.five_times_context.backbones: agent {agent.name} has no bound of its output to multiply; "
+                "give it max_tokens (and thinking_budget, where it has enable_thinking), or name others in "
+                "backbones.agents"
             )
         return replace(agent, sampling=self._times(agent.sampling), extra_body=self._times(agent.extra_body))
 
@@ -57,8 +58,8 @@ class FiveTimesContext(PerBackbone):
         self,
         *,
         factor: int = 5,
+        name: str | None = None,
         backbones: Mapping[str, Any] | None = None,
-        components: Mapping[str, Any] | None = None,
         replicates: int | None = None,
     ) -> None:
         """`factor` times the output cap; the others as in `PerBackbone`.
@@ -66,8 +67,13 @@ class FiveTimesContext(PerBackbone):
         Raises:
             ConfigError: one of them is wrong.
         """
-        super().__init__(components=components, replicates=replicates)
-        self.backbones = Roomier(**(backbones or {}), factor=whole(self.name, "factor", factor, least=2))
+        super().__init__(name=name, replicates=replicates)
+        given = mapping(f"methods.{self.name}.backbones", backbones)
+        self.backbones = Roomier(**given, factor=whole_number(self.name, "factor", factor, least=2))
+
+    def asked(self, pool: Sequence[Agent]) -> Sequence[Agent]:
+        """The chosen agents with more room."""
+        return self.backbones.of(pool)
 
     def method(self, agent: Agent) -> OneCall:
         """One call."""

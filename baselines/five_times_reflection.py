@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
+from baselines.backbones import Common, PerBackbone, whole_number
 from baselines.components import Components, Parts
 from baselines.cot import GENERATION
-from baselines.rounds import InRounds
 from baselines.workflow import Scaffold, Workflow, shown
 from trinity.types import Agent
 
@@ -40,12 +40,20 @@ class Reflecting(Scaffold):
             (answer,) = await flow.ask_all([(agent, flow.briefed(agent.style, told))])
 
 
-class FiveTimesReflection(InRounds):
+class FiveTimesReflection(PerBackbone):
     """Each backbone reflects on its own answers; `rounds` counts answers, the first included."""
 
     name = "five_times_reflection"
-    usual = 5
     parts: ClassVar[Parts] = {GENERATION: (), "reflection": ("input", "current_output")}
+
+    def __init__(self, *, rounds: int = 5, **rest: Unpack[Common]) -> None:
+        """Play `rounds` of them; the others as in `PerBackbone`.
+
+        Raises:
+            ConfigError: one of them is wrong.
+        """
+        super().__init__(**rest)
+        self.rounds = whole_number(self.name, "rounds", rounds)
 
     def method(self, agent: Agent) -> Reflecting:
         """Reflecting on one backbone."""

@@ -9,32 +9,16 @@ that growing step by step pays for little more than the first size that is too d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from baselines.backbones import Orchestrated, PerBackbone, whole
-from baselines.chosen import merit
+from baselines.backbones import Common, Orchestrated, PerBackbone, whole_number
+from baselines.chosen import PerTask, merit
 from trinity.arena import Arena, Contender, mean_score
-from trinity.context import Context
+from trinity.errors import ConfigError
 from trinity.forecast import Forecast, Ground, dearest
-from trinity.types import Client, Episode, Item, Method, Split, Task
-
-
-@dataclass(frozen=True, slots=True)
-class Sized:
-    """Method: at each task the one that `table` gives."""
-
-    table: Mapping[str, Method]
-    name: str
-    variant: str
-    backbone: str
-    replicates: int | None
-
-    async def solve(self, item: Item, client: Client, context: Context) -> Episode:
-        """Play the task's method."""
-        return await self.table[item.task].solve(item, client, context)
+from trinity.types import Agent, Method
 
 
 class Size(NamedTuple):
@@ -62,30 +46,41 @@ class Matched(Contender):
             ConfigError: the baseline does not come in these sizes.
         """
         self._baseline, self._knob, self._match = baseline, knob, match
-        self._least = whole("matched", "least", least)
-        self._most = whole("matched", "most", most, least=self._least)
-        self.name = f"matched_{self._sized(self._least).name}"
-        self._sized(self._most)
+        plain: Any = baseline()  # a configuration may name anything
+        if not isinstance(plain, Orchestrated) or knob in Common.__optional_keys__:
+            raise ConfigError(f"methods.matched: {knob} is no size of {type(plain).__name__}; see docs/baselines.md")
+        self.name = f"matched_{plain.name}"
+        self._least = whole_number(self.name, "least", least)
+        self._most = whole_number(self.name, "most", most, least=self._least)
+        for n in (self._least, self._most):
+            self._sized(n)
 
-    async def prepare(self, arena: Arena) -> Sequence[Sized]:
+    async def prepare(self, arena: Arena) -> Sequence[PerTask]:
         """Choose the backbone, grow on each task, say what came out."""
         targets = arena.noted_costs(self._match, self.name)
         if targets is None:
             return ()
         smallest = await self._rows(arena, self._least)
+        if not smallest:  # the baseline has said why
+            return ()
         tried = await arena.validate(*(self._trial(arena, row, self._least) for row in smallest))
         place = max(range(len(tried)), key=lambda place: merit(arena, tried[place]))
-        sizes = {
-            task: Size(self._least, cost)
-            for task, cost in arena.mean_costs(tried[place]).items()
-            if cost is not None  # agents whose cost the axis does not know are refused before anything is asked
-        }
+        costs = arena.mean_costs(tried[place])
+        sizes = {task: Size(self._least, cost) for task, cost in costs.items() if cost is not None}
+        if len(sizes) < len(costs):
+            unknown = ", ".join(task for task in costs if task not in sizes)
+            arena.notes.append(f"{self.name}: n/a, its own cost in {arena.axis} is not known on {unknown}")
+            return ()
         await self._grow(arena, place, sizes, targets)
         row = smallest[place]
-        scores = {one.variant or one.name: mean_score(found) for one, found in zip(smallest, tried, strict=True)}
+        scores = {one.variant or one.backbone: mean_score(found) for one, found in zip(smallest, tried, strict=True)}
         self._tell(arena, sizes, targets, {"backbone": row.variant or row.backbone, "accuracy_val": scores})
         table = {task: (await self._rows(arena, size.n))[place] for task, size in sizes.items()}
-        return [Sized(table, self.name, row.variant, row.backbone, row.replicates)]
+        return [PerTask(table, self.name, row.variant, row.backbone, row.replicates)]
+
+    def asked(self, pool: Sequence[Agent]) -> Sequence[Agent]:
+        """As the baseline at its largest."""
+        return self._sized(self._most).asked(pool)
 
     def check(self, ground: Ground) -> None:
         """As the baseline does at its largest."""
@@ -93,23 +88,26 @@ class Matched(Contender):
 
     def forecast(self, ground: Ground) -> Forecast | None:
         """Every backbone on validation at the smallest size, the dearest at every other; on test at the largest."""
-        validation = _OnValidation(ground.agents, ground.tasks, 1)
+        validation = ground.only("val")
         parts = [self._sized(self._least).forecast(validation), self._dearest(self._most, ground)]
         parts += [self._dearest(n, validation) for n in range(self._least + 1, self._most + 1)]
         known = [part for part in parts if part is not None]
-        return reduce(Forecast.plus, known) if len(known) == len(parts) else None
+        return Forecast.total(known) if len(known) == len(parts) else None
 
-    def _sized(self, n: int) -> Orchestrated:
-        return self._baseline(**{self._knob: n})
+    def _sized(self, n: int, **settings: Any) -> Orchestrated:
+        """The baseline at a size, under this contender's name: what it validates by itself is this one's effort."""
+        sized = self._baseline(**{self._knob: n}, **settings)
+        sized.name = self.name
+        return sized
 
     async def _rows(self, arena: Arena, n: int) -> Sequence[Method]:
-        """The baseline's rows at a size; what it chose for them is told as this contender's, not as its own."""
+        """The baseline's rows at a size; what it chose for them is not told."""
         return await self._sized(n).prepare(replace(arena, choices={}))
 
-    def _trial(self, arena: Arena, row: Method, n: int) -> Sized:
+    def _trial(self, arena: Arena, row: Method, n: int) -> PerTask:
         """A row on validation items, under this contender's name, so that it counts as its effort."""
         variant = f"{row.variant} {self._knob}={n}".lstrip()
-        return Sized(dict.fromkeys(arena.tasks, row), self.name, variant, row.backbone, row.replicates)
+        return PerTask(dict.fromkeys(arena.tasks, row), self.name, variant, row.backbone, row.replicates)
 
     async def _grow(self, arena: Arena, place: int, sizes: dict[str, Size], targets: Mapping[str, float]) -> None:
         """Try size after size on those tasks where the last one was within its target."""
@@ -150,24 +148,12 @@ class Matched(Contender):
         sized = self._sized(n)
         if not isinstance(sized, PerBackbone):
             return sized.forecast(ground)
-        rows = []
-        for agent in sized.backbones.of(ground.agents):
-            sized.backbones = replace(sized.backbones, agents=[agent.name])
-            rows.append(sized.forecast(ground))
+        names = [agent.name for agent in sized.backbones.of(ground.agents)]
+        alone = [self._sized(n, backbones={"agents": [name], "sampling": sized.backbones.sampling}) for name in names]
+        rows = [row for one in alone if (row := one.forecast(ground)) is not None]
         return Forecast(max(row.episodes for row in rows), dearest([row.spend for row in rows]))
 
 
 def _fits(cost: float, target: float) -> bool:
     """At or below, but for rounding."""
     return cost <= target * (1 + 1e-9)
-
-
-class _OnValidation(Ground):
-    """A ground whose validation items stand for those of every split."""
-
-    __slots__ = ()
-
-    def items(self, split: Split) -> Iterator[tuple[Task, Item]]:
-        """The validation items."""
-        del split
-        return Ground.items(self, "val")

@@ -16,16 +16,15 @@ that says nothing leaves the latest answer that said anything.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-from typing import Any, ClassVar
+from typing import ClassVar, Unpack
 
-from baselines.backbones import Orchestrated, asked_as, joint_row, whole
+from baselines.backbones import Common, Orchestrated, asked_as, joint_row, names, whole_number
 from baselines.chosen import best_agent, mean_scores
 from baselines.components import Components, Parts
 from baselines.cot import GENERATION, alone_on_validation
-from baselines.workflow import Scaffold, Workflow, numbered, shuffled
+from baselines.workflow import Scaffold, Workflow
 from trinity.arena import Arena
 from trinity.errors import ConfigError
 from trinity.forecast import Forecast, Ground
@@ -55,8 +54,7 @@ class Layers(Scaffold):
 
     def _brief(self, flow: Workflow, answers: Sequence[Completion]) -> list[Message]:
         """What everybody reads who builds on the layer before."""
-        order = shuffled(flow.context, len(flow.turns), len(answers))
-        responses = numbered("Response", [answers[place] for place in order])
+        responses, _ = flow.listed("Response", answers)
         content = self.components.fill("aggregator", original_prompt=flow.question, responses=responses)
         return flow.briefed(self.components[GENERATION], content)
 
@@ -73,18 +71,16 @@ class MixtureOfAgents(Orchestrated):
         layers: int = 2,
         proposers: Sequence[str] | None = None,
         aggregator: str | None = None,
-        backbones: Mapping[str, Any] | None = None,
-        components: Mapping[str, Any] | None = None,
-        replicates: int | None = None,
+        **rest: Unpack[Common],
     ) -> None:
         """Layers before the aggregator, who proposes (None: the backbones), who aggregates (None: the best of them).
 
         Raises:
             ConfigError: one of them is wrong.
         """
-        super().__init__(backbones=backbones, components=components, replicates=replicates)
-        self.layers = whole(self.name, "layers", layers, most=MOST_LAYERS)
-        self.proposers = proposers
+        super().__init__(**rest)
+        self.layers = whole_number(self.name, "layers", layers, most=MOST_LAYERS)
+        self.proposers = None if proposers is None else names(f"methods.{self.name}.proposers", proposers)
         self.aggregator = aggregator
 
     def team(self, pool: Sequence[Agent]) -> list[Agent]:
@@ -93,34 +89,22 @@ class MixtureOfAgents(Orchestrated):
         Raises:
             ConfigError: a name is of no agent, they are fewer than two, or two of them would answer alike.
         """
-        if self.proposers is None:
-            team = self.backbones.of(pool)
-        else:
-            team = self.backbones.named(pool, self.proposers, f"method {self.name}: proposers")
+        team = self.backbones.of(pool) if self.proposers is None else self.named(pool, "proposers", *self.proposers)
         if len(team) < LEAST_PROPOSERS:
-            raise ConfigError(f"method {self.name} needs at least {LEAST_PROPOSERS} proposers; name them in proposers")
+            raise ConfigError(f"methods.{self.name}.proposers: name at least {LEAST_PROPOSERS} proposers")
         times = Counter(map(asked_as, team))
         twins = [agent.name for agent in team if agent.deterministic and times[asked_as(agent)] > 1]
         if twins:
             raise ConfigError(
-                f"method {self.name}: {', '.join(twins)} would give equal answers; "
+                f"methods.{self.name}.proposers: {', '.join(twins)} would give equal answers; "
                 "set backbones.sampling.temperature above 0, or name each backbone once in proposers"
             )
         return team
 
-    def named(self, pool: Sequence[Agent]) -> list[Agent]:
-        """The aggregator, where it is named.
-
-        Raises:
-            ConfigError: the name is of no agent.
-        """
-        names = [] if self.aggregator is None else [self.aggregator]
-        return self.backbones.named(pool, names, f"method {self.name}: aggregator")
-
     async def prepare(self, arena: Arena) -> Sequence[Layers]:
         """Choose the aggregator where none is named; says who it is and on what ground."""
         team = self.team(arena.agents)
-        aggregator, *_ = self.named(arena.agents) or [await self._best(arena, team)]
+        aggregator, *_ = self.named(arena.agents, "aggregator", self.aggregator) or [await self._best(arena, team)]
         chosen = arena.choices.setdefault(self.name, {})
         chosen |= {"aggregator": aggregator.name, "layers": self.layers, "proposers": [agent.name for agent in team]}
         return [
@@ -143,18 +127,18 @@ class MixtureOfAgents(Orchestrated):
     def check(self, ground: Ground) -> None:
         """Refuse proposers and aggregators that are not there, and proposers that would answer alike."""
         self.team(ground.agents)
-        self.named(ground.agents)
+        self.named(ground.agents, "aggregator", self.aggregator)
 
     def forecast(self, ground: Ground) -> Forecast:
         """Each proposer once on validation where one is to be chosen; every test call by the dearest agent.
 
         Replicates of agents without noise differ too: the order in which answers are shown is noise.
         """
-        team, named, n_bytes = self.team(ground.agents), self.named(ground.agents), self.components.n_bytes
-        times = min(self.replicates or ground.replicates, ground.replicates)
+        team, named = self.team(ground.agents), self.named(ground.agents, "aggregator", self.aggregator)
+        times, n_bytes = ground.at_most(self.replicates), self.components.n_bytes
         tested = ground.worked([*team, *named], "test", self.reads(len(team)), n_bytes, times=times)
         tried = [] if named else {agent.name: agent for agent in team}.values()
-        return reduce(Forecast.plus, [ground.worked([agent], "val", (0,), n_bytes) for agent in tried], tested)
+        return Forecast.total([tested, *(ground.worked([agent], "val", (0,), n_bytes) for agent in tried)])
 
     def reads(self, proposers: int) -> Sequence[int]:
         """Of each call: how many earlier answers it reads."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from baselines.backbones import whole_number
 from trinity.arena import Arena, Contender
 from trinity.coordinator.policy import RandomPolicy
 from trinity.coordinator.protocol import Coordinator
-from trinity.errors import ConfigError
 from trinity.forecast import Forecast, Ground
 
 
@@ -20,9 +20,8 @@ class RandomChoice(Contender):
         Raises:
             ConfigError: one of them is not positive.
         """
-        if max_turns < 1 or (replicates or 1) < 1:
-            raise ConfigError(f"method random: max_turns={max_turns}, replicates={replicates}: must be at least 1")
-        self._max_turns, self._replicates = max_turns, replicates
+        self._max_turns = whole_number("random", "max_turns", max_turns)
+        self._replicates = None if replicates is None else whole_number("random", "replicates", replicates)
 
     async def prepare(self, arena: Arena) -> Sequence[Coordinator]:
         """One method; nothing is learnt."""
@@ -35,5 +34,5 @@ class RandomChoice(Contender):
 
     def forecast(self, ground: Ground) -> Forecast:
         """All turns of every test episode."""
-        times = min(self._replicates or ground.replicates, ground.replicates)
+        times = ground.at_most(self._replicates)
         return ground.played(ground.agents, "test", turns=self._max_turns, times=times)

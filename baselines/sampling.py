@@ -2,32 +2,43 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
-from baselines.backbones import PerBackbone, whole
-from baselines.components import Components
-from baselines.workflow import Scaffold, Workflow, numbered, shuffled
+from baselines.components import Components, Parts
+from baselines.workflow import Scaffold, Workflow
 from trinity.context import Context
 from trinity.errors import EpisodeCapError
 from trinity.types import Agent, Completion, Item, Message
 
-SELECTOR = "selector"
+SELECTOR: Parts = {"selector": ("num_candidates", "original_prompt", "candidates_block")}
 """The component that asks for the number of a candidate."""
 
-Read = Callable[[str, int], int | None]
-"""A selector's reply and the number of candidates -> the index (from 0) that it picks, None where it picks none."""
+_MARKUP = r"[ \t*_#`\[(]{0,8}"
+_WIDEST = 200
+"""Characters of a line that are looked at."""
+# A quoted line starts with `|`, or with Markdown's `>`: no echo of a candidate is read as the selector's own word.
+_PICK = re.compile(
+    rf"(?:[-*•]|\d{{1,2}}[.)])?{_MARKUP}selected candidate{_MARKUP}:{_MARKUP}(?:candidate )?{_MARKUP}(\d{{1,4}})(?!\d)"
+    r"(?![\s*_`\])]{0,8}(?:[/,.]|or|and|&)[\s*_`#\[(]{0,8}(?:candidate )?\d)",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+def read_selected(text: str, n: int) -> int | None:
+    """Index (from 0) that the last line `Selected candidate: k` of a reply names; None where it is of none of n."""
+    picks = [int(found[1]) for line in text.splitlines() if (found := _PICK.match(line[:_WIDEST]))]
+    return picks[-1] - 1 if picks and 1 <= picks[-1] <= n else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selector:
-    """Who selects: an agent whose style is the selector's system message, what it is told, how its reply is read."""
+    """Who selects: an agent whose style is the selector's system message, and what it is told."""
 
     agent: Agent
     components: Components
-    read: Read
 
     async def select(self, flow: Workflow, answers: Sequence[Completion]) -> Completion:
         """Its pick among `answers`; where it names none, the one shown first, which the context's noise decides.
@@ -36,15 +47,12 @@ class Selector:
             EpisodeCapError: the episode's own cap allows no further call.
             CallError: the call failed after its retries.
         """
-        order = shuffled(flow.context, 0, len(answers))
+        block, listed = flow.listed("Candidate", answers, turn=0)
         content = self.components.fill(
-            SELECTOR,
-            num_candidates=str(len(order)),
-            original_prompt=flow.question,
-            candidates_block=numbered("Candidate", [answers[place] for place in order]),
+            "selector", num_candidates=str(len(listed)), original_prompt=flow.question, candidates_block=block
         )
         reply = await flow.ask(self.agent, "verifier", flow.briefed(self.agent.style, content))
-        return answers[order[self.read(reply.text, len(order)) or 0]]
+        return listed[read_selected(reply.text, len(listed)) or 0]
 
 
 def draws(flow: Workflow, agent: Agent, n: int) -> list[tuple[Agent, list[Message]]]:
@@ -87,38 +95,3 @@ def majority(item: Item, completions: Sequence[Completion], context: Context) ->
     if not votes:
         return completions[0]
     return completions[keys.index(votes.most_common(1)[0][0])]
-
-
-def read_pick(text: str, n: int) -> int:
-    """Index (from 0) named by the first word of a selector's reply; 0 when it names none of the n candidates."""
-    word = next(iter(text.split()), "").strip("*_#`.,:;()[]")
-    numbers = [str(number) for number in range(1, n + 1)]
-    return numbers.index(word) if word in numbers else 0
-
-
-class Sampling(PerBackbone):
-    """One method a backbone that draws several answers.
-
-    Attributes:
-        usual: how many, unless another number is given.
-        n: how many.
-    """
-
-    usual: ClassVar[int]
-    samples = True
-
-    def __init__(
-        self,
-        *,
-        samples: int | None = None,
-        backbones: Mapping[str, Any] | None = None,
-        components: Mapping[str, Any] | None = None,
-        replicates: int | None = None,
-    ) -> None:
-        """Draw `samples` (None: as many as usual); the others as in `PerBackbone`.
-
-        Raises:
-            ConfigError: one of them is wrong.
-        """
-        super().__init__(backbones=backbones, components=components, replicates=replicates)
-        self.n = whole(self.name, "samples", self.usual if samples is None else samples)

@@ -4,6 +4,8 @@ A model answers item i rightly with log-odds `ability + slope * z_i + u_i + v_im
 v normal effects of the item and of the item in this model. A workflow that ends in a step of its own (a refined answer,
 a selection, a judgement) is right with its method's log-odds added to that, whatever the earlier answers were: exactly
 the model that the study fits (arXiv 2608.00685, M1; with `exceptions`, M3). So its analysis has to find what is put in.
+Refining always goes on once, so that its answer is a draw of its own: what it does to the models when methods return
+one another's answers, this study cannot show (docs/baselines.md).
 """
 
 from __future__ import annotations

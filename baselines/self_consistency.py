@@ -8,35 +8,45 @@ Ours: chains are asked for by `cot`'s system message, the paper shows worked exa
 Majority@5), the paper draws up to 40; the earliest of equals wins; truncated, refused and unreadable samples do not
 vote, and when none votes the first stands. Where a task's answers cannot be compared the agent is shown its samples,
 quoted and shuffled, and names the most consistent one (universal self-consistency, Chen et al. 2023, arXiv 2311.17311):
-one call more. The number is read from the first word of its reply; a reply without one takes the sample shown first.
+one call more. The number is read as in `best_of_n`; a reply that names none takes the sample shown first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
+from baselines.backbones import Common, PerBackbone, whole_number
 from baselines.components import Parts
 from baselines.cot import GENERATION
-from baselines.sampling import SELECTOR, Consensus, Sampling, Selector, read_pick
+from baselines.sampling import SELECTOR, Consensus, Selector
 from trinity.forecast import Forecast, Ground
 from trinity.types import Agent
 
 
-class SelfConsistency(Sampling):
+class SelfConsistency(PerBackbone):
     """Each backbone agrees with itself."""
 
     name = "self_consistency"
-    usual = 5
-    parts: ClassVar[Parts] = {GENERATION: (), SELECTOR: ("num_candidates", "original_prompt", "candidates_block")}
+    parts: ClassVar[Parts] = {GENERATION: (), **SELECTOR}
+    samples = True
+
+    def __init__(self, *, samples: int = 5, **rest: Unpack[Common]) -> None:
+        """Count `samples`; the others as in `PerBackbone`.
+
+        Raises:
+            ConfigError: one of them is wrong.
+        """
+        super().__init__(**rest)
+        self.n = whole_number(self.name, "samples", samples)
 
     def method(self, agent: Agent) -> Consensus:
         """Self-consistency on one backbone."""
         return Consensus(
             agent=replace(agent, style=self.components[GENERATION]),
             samples=self.n,
-            selector=Selector(agent=agent, components=self.components, read=read_pick),
+            selector=Selector(agent=agent, components=self.components),
             **self.row(agent),
         )
 

@@ -15,18 +15,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
+from baselines.backbones import Common, PerBackbone, whole_number
 from baselines.components import Components, Parts
 from baselines.cot import GENERATION
-from baselines.rounds import InRounds
 from baselines.workflow import Scaffold, Workflow, shown
 from trinity.types import Agent, Completion
 
 _WIDEST = 200
 """Characters of a line that are looked at: a verdict needs few."""
 _VERDICT = re.compile(
-    r"[\s*_#`\"'-]*(?:is )?further refinement needed[\s*_`\"':?=-]*(yes|no)\b(?!\s*(?:/|or\b))", re.IGNORECASE
+    r"[\s*_#`\"'-]*(?:is )?further refinement needed[\s*_`\"':?=-]*(yes|no)\b(?!.*\b(?:yes|no)\b)", re.IGNORECASE
 )
 
 
@@ -36,8 +36,13 @@ def read_needed(text: str) -> bool | None:
     A line counts from its start only: one that quotes begins with the quotation's mark, or with Markdown's `>`, and
     says nothing, and neither does one that repeats both choices.
     """
-    found = [verdict[1] for line in text.splitlines() if (verdict := _VERDICT.match(line[:_WIDEST]))]
-    return found[-1].lower() == "yes" if found else None
+    verdict, choice = None, False
+    for line in filter(str.strip, text.splitlines()):
+        found = _VERDICT.match(line[:_WIDEST])
+        if found is not None:
+            verdict = None if choice else found[1].lower() == "yes"
+        choice = line.strip().lower() == "or" or (choice and found is None)
+    return verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +71,20 @@ class Refining(Scaffold):
         return await flow.ask(self.agent, "verifier", flow.briefed("", told))
 
 
-class SelfRefine(InRounds):
+class SelfRefine(PerBackbone):
     """Each backbone refines its own answers, at most `rounds` times: 2 to 2 x rounds + 1 calls."""
 
     name = "self_refine"
-    usual = 2
     parts: ClassVar[Parts] = {GENERATION: (), "feedback": ("input", "current_output"), "refine": ("input", "history")}
+
+    def __init__(self, *, rounds: int = 2, **rest: Unpack[Common]) -> None:
+        """At most `rounds` of criticism and refinement; the others as in `PerBackbone`.
+
+        Raises:
+            ConfigError: one of them is wrong.
+        """
+        super().__init__(**rest)
+        self.rounds = whole_number(self.name, "rounds", rounds)
 
     def method(self, agent: Agent) -> Refining:
         """Refining on one backbone."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 from trinity.arena import Arena, Contender
 from trinity.context import Context
@@ -55,5 +54,4 @@ class Single(Contender):
 
     def forecast(self, ground: Ground) -> Forecast:
         """One call per agent, test item and replicate."""
-        parts = [ground.played([agent], "test", times=ground.times([agent])) for agent in ground.agents]
-        return reduce(Forecast.plus, parts)
+        return Forecast.total(ground.played([agent], "test", times=ground.times([agent])) for agent in ground.agents)

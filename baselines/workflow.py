@@ -22,19 +22,6 @@ def shown(completion: Completion) -> str:
     return quote(completion.text) if completion.text.strip() else SILENT
 
 
-def numbered(label: str, completions: Sequence[Completion]) -> str:
-    """Answers under headings of ours, `LABEL 1:` and so on, a blank line between them."""
-    return "\n\n".join(f"{label} {number}:\n{shown(answer)}" for number, answer in enumerate(completions, 1))
-
-
-def shuffled(context: Context, turn: int, n: int) -> list[int]:
-    """The indices of `n` answers in the order in which a later prompt shows them, from the context's stream.
-
-    Each `turn` of an episode has an order of its own; who is shown first is no favour of the workflow.
-    """
-    return sorted(range(n), key=lambda place: context.uniform(turn, f"select:{place}"))
-
-
 @dataclass(slots=True)
 class Workflow:
     """One episode: whom it asks, what came back, and the answer so far.
@@ -65,6 +52,18 @@ class Workflow:
         head: list[Message] = [{"role": "system", "content": system}] if system else []
         *earlier, last = self.opening
         return [*head, *earlier, {"role": last["role"], "content": content}]
+
+    def listed(
+        self, label: str, answers: Sequence[Completion], turn: int | None = None
+    ) -> tuple[str, Sequence[Completion]]:
+        """Answers under headings of ours, `LABEL 1:` and so on, and they in that order, which is the context's noise.
+
+        Each `turn` of an episode (None: the next one) has an order of its own.
+        """
+        turn = len(self.turns) if turn is None else turn
+        order = sorted(range(len(answers)), key=lambda place: self.context.uniform(turn, f"select:{place}"))
+        ordered = [answers[place] for place in order]
+        return "\n\n".join(f"{label} {k}:\n{shown(answer)}" for k, answer in enumerate(ordered, 1)), ordered
 
     async def ask(self, agent: Agent, role: Role, messages: Sequence[Message]) -> Completion:
         """One call; its turn is kept.

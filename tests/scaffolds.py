@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from baselines.components import load
 from tests.ground import AGENTS, make_arena
 from trinity.arena import Arena, Contender
 from trinity.episodes import Play
-from trinity.forecast import Forecast, Ground
+from trinity.forecast import Ground
 from trinity.llm.client import Rules
 from trinity.llm.transports.base import Reply, Request
 from trinity.llm.transports.scripted import ScriptedTransport
 from trinity.pipeline import contest
 from trinity.testing import SkillTask
-from trinity.types import Agent, Method, Record, Replicate, Usage
+from trinity.types import Agent, Method, Price, Record, Replicate, Task, Usage
 
 GENERATION = load("cot", {"generation_system": ()})["generation_system"]
 """The system message before every first answer."""
@@ -25,6 +27,13 @@ WARM = [
     for size, agent in enumerate(AGENTS, 1)
 ]
 """Agents that sample; the later, the dearer."""
+LAVISH = [
+    replace(agent, sampling={"temperature": 1.0, "max_tokens": 4000}, price=Price(2.0, 10.0 * size, "test"))
+    for size, agent in enumerate(WARM, 1)
+]
+"""Agents with prices that may write so much that one answer read outweighs all slack of a forecast."""
+SILENT = "(It gave no text.)"
+"""Stands in a prompt for an answer without a text."""
 CUT = Reply("Answer: cut", "", "length", Usage(5, 2))
 REFUSED = Reply("I cannot", "", "content_filter", Usage(5, 2))
 HOSTILE = (
@@ -51,9 +60,14 @@ class Script:
         return Reply(said, "", "stop", Usage(9, 4)) if isinstance(said, str) else said
 
     @property
+    def asked(self) -> list[Request]:
+        """The requests; one that came again, as one does after an empty answer, is there once."""
+        return list({request.hash: request for request in self.requests}.values())
+
+    @property
     def seen(self) -> list[tuple[str, str]]:
-        """Of each request: the system message ("" where there is none) and what the user said."""
-        return [(system(request), request.messages[-1]["content"]) for request in self.requests]
+        """Of each in `asked`: the system message ("" where there is none) and what the user said."""
+        return [(system(request), request.messages[-1]["content"]) for request in self.asked]
 
 
 def system(request: Request) -> str:
@@ -62,10 +76,16 @@ def system(request: Request) -> str:
     return first["content"] if first["role"] == "system" else ""
 
 
-def in_turn(*replies: str | Reply | Exception) -> Says:
-    """The replies one after another."""
-    waiting = iter(replies)
-    return lambda _: next(waiting)
+def patiently(*replies: str | Reply | Exception) -> Says:
+    """The replies one after another; a request that comes again, as one does after an empty answer, gets the same."""
+    waiting, given = iter(replies), dict[str, str | Reply | Exception]()
+
+    def says(request: Request) -> str | Reply | Exception:
+        if request.hash not in given:
+            given[request.hash] = next(waiting)
+        return given[request.hash]
+
+    return says
 
 
 def stage(
@@ -115,11 +135,19 @@ def unmarked(text: str) -> list[str]:
     return [line for line in text.splitlines() if not line.startswith("| ")]
 
 
+def candidates(prompt: str) -> list[str]:
+    """The first line of each candidate in a selector's prompt, in the order in which they are shown."""
+    return re.findall(r"^Candidate [0-9]+:\n(.*)$", prompt, flags=re.MULTILINE)
+
+
 def at_the_longest(request: Request) -> Reply:
-    """As many input tokens as bytes and templates can make, and an output of `max_tokens` short lines."""
+    """As many input tokens as bytes and templates can make, and an output of `max_tokens` that quoting makes longest.
+
+    Every line break is a token, and a mark of two before the next line.
+    """
     read = sum(len(message["content"].encode()) + 64 for message in request.messages)
     most = request.sampling["max_tokens"]
-    return Reply("y\n" * (most // 2), "", "stop", Usage(read, most))
+    return Reply("y".join(["", "\n" * (most - 2), ""]), "", "stop", Usage(read, most))
 
 
 async def contested(arena: Arena, **contenders: Contender) -> list[Record]:
@@ -129,35 +157,42 @@ async def contested(arena: Arena, **contenders: Contender) -> list[Record]:
         return [replace(record, latency_s=0.0) for record in arena.player.ledger.records(split="test")]
 
 
-def longest(request: Request) -> Reply:
-    """As long as the agent may write, every byte read and written a token."""
-    read, written = (
-        sum(len(message["content"].encode()) for message in request.messages),
-        request.sampling["max_tokens"],
-    )
-    return Reply("x" * written, "", "stop", Usage(read, written))
+def two_tasks() -> dict[str, Task]:
+    """One whose answers can be compared, one whose cannot; each with one item to validate and two to test."""
+    return {
+        name: SkillTask(name, n_val=1, n_test=2, comparable=comparable)
+        for name, comparable in (("sums", True), ("words", False))
+    }
 
 
-def foreseen(contender: Contender, agents: Sequence[Agent] = WARM) -> Forecast:
-    """The worst of one test episode and one validation episode, each played once."""
-    forecast = contender.forecast(Ground(agents, {"sums": SkillTask("sums", n_val=1, n_test=1)}, 1))
-    assert forecast is not None
-    return forecast
+async def bounded(
+    contender: Contender,
+    folder: Path,
+    *,
+    agents: Sequence[Agent] = LAVISH,
+    says: Says = at_the_longest,
+    noted: Mapping[str, Any] | None = None,
+    exact: bool = True,
+) -> list[Record]:
+    """All records of a contest on `two_tasks`, answered at the longest, that costs no more than foreseen.
 
-
-def patiently(*replies: str | Reply | Exception) -> Says:
-    """The replies one after another; a request that comes again, as one does after an empty answer, gets the same."""
-    waiting, given = iter(replies), dict[str, str | Reply | Exception]()
-
-    def says(request: Request) -> str | Reply | Exception:
-        if request.hash not in given:
-            given[request.hash] = next(waiting)
-        return given[request.hash]
-
-    return says
-
-
-def asked(script: Script) -> list[tuple[str, str]]:
-    """System message and content of each request, one that came again counted once."""
-    different = {request.hash: request for request in script.requests}
-    return [(system(request), request.messages[-1]["content"]) for request in different.values()]
+    Tokens and USD are at most what is foreseen; episodes and calls are as many, unless that is not `exact`. `noted` is
+    what other methods have noted before.
+    """
+    tasks, transport = two_tasks(), ScriptedTransport(Script(says))
+    arena = make_arena(folder, agents=list(agents), tasks=tasks, transport=transport)
+    arena.choices |= noted or {}
+    foreseen = contender.forecast(Ground(agents, tasks, arena.replicates))
+    with arena.player.ledger:
+        await contest(arena, {"one": contender}, lambda _: None)
+        records = list(arena.player.ledger.records())
+    paid = [record.cost_usd for record in records if record.cost_usd is not None]
+    assert foreseen is not None
+    assert foreseen.spend.usd is not None
+    counts, most = (len(records), sum(record.n_calls for record in records)), (foreseen.episodes, foreseen.spend.calls)
+    assert counts == most or not exact
+    assert all(number <= limit for number, limit in zip(counts, most, strict=True))
+    assert sum(record.weighted_tokens for record in records) <= foreseen.spend.weighted_tokens
+    assert len(paid) == len(records)
+    assert sum(paid) <= foreseen.spend.usd
+    return records

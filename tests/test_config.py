@@ -6,7 +6,7 @@ import functools
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import pytest
 from omegaconf import DictConfig, OmegaConf
@@ -35,6 +35,19 @@ class Broken:
 
     def __init__(self, size: int = 0) -> None:
         raise DataError(f"size {size} is gone")
+
+
+class Rest(TypedDict, total=False):
+    """Settings that several classes share."""
+
+    times: int | None
+
+
+class Sharing:
+    """Something that takes them besides its own."""
+
+    def __init__(self, *, size: int = 0, **rest: Unpack[Rest]) -> None:
+        self.given = (size, rest)
 
 
 def node(**keys: Any) -> DictConfig:
@@ -167,6 +180,12 @@ def test_build_gives_plain_containers_and_nested_objects() -> None:
     assert type(built.extra["list"]) is list
 
 
+def test_build_takes_shared_settings() -> None:
+    """Keys of a typed `**rest` are arguments like others, and may be left out."""
+    assert build(node(target="Sharing", size=3, times=None)).given == (3, {"times": None})
+    assert build(node(target="Sharing")).given == (0, {})
+
+
 def test_build_partial() -> None:
     """`_partial_: true` gives a factory that takes the rest later."""
     factory = build(node(extra=2, _partial_=True))
@@ -181,6 +200,8 @@ def test_build_partial() -> None:
         ({}, "part: Target: missing a required argument: 'size'"),
         ({"extra": 1, "sze": 2, "_partial_": True}, "part.sze: Target knows no such key; did you mean 'size'"),
         ({"target": "Tarjet"}, "part: Error locating target '.*Tarjet'"),
+        ({"target": "Sharing", "tmes": 2}, "part.tmes: Sharing knows no such key; did you mean 'times'"),
+        ({"target": "Sharing", "times": "two"}, "part.times=two: must be a finite int or null"),
         ({"size": {"_target_": "nowhere.Thing"}}, "part.size: Error locating target 'nowhere.Thing'"),
         ({"size": {"_target_": f"{__name__}.Target", "sze": 1}}, "part.size: .*unexpected keyword argument 'sze'"),
     ],

@@ -170,7 +170,13 @@ def _named(methods: Sequence[Method]) -> str:
 
 
 class Contender(ABC):
-    """One entry of the `method` group: gets ready on train and validation items, then hands over its methods."""
+    """One entry of the `method` group: gets ready on train and validation items, then hands over its methods.
+
+    Attributes:
+        name: of all its rows, where that is known before; no other contender may have it.
+    """
+
+    name: str = ""
 
     @abstractmethod
     async def prepare(self, arena: Arena) -> Sequence[Method]:
@@ -180,6 +186,10 @@ class Contender(ABC):
         """What getting ready and being tested may cost at the worst; None, the default: it cannot be foreseen."""
         del ground
         return None
+
+    def asked(self, pool: Sequence[Agent]) -> Sequence[Agent]:
+        """Every agent that it may ask, as it asks them: caps are held against each; the pool's own by default."""
+        return pool
 
     def check(self, ground: Ground) -> None:
         """Refuse what cannot be played, before anything is asked.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, Unpack, get_args, get_origin, get_type_hints
 
 from omegaconf import MISSING, DictConfig, OmegaConf
 
@@ -308,11 +308,7 @@ def _check_scalars(target: Callable[..., Any], given: Mapping[str, Any], place: 
     Raises:
         ConfigError: names the key, its value and what it must be.
     """
-    call = target.__init__ if inspect.isclass(target) else target
-    try:
-        hints = get_type_hints(call)
-    except (NameError, TypeError):  # annotations that only a type checker can read
-        return
+    hints = _hints(target)
     for key, value in given.items():
         hint = hints.get(key)
         wanted = set(get_args(hint)) if get_origin(hint) in (Union, UnionType) else {hint}
@@ -323,6 +319,28 @@ def _check_scalars(target: Callable[..., Any], given: Mapping[str, Any], place: 
             continue
         names = " or ".join(sorted("null" if one is type(None) else one.__name__ for one in wanted if one))
         raise ConfigError(f"{place}.{key}={value}: must be a finite {names}")
+
+
+def _hints(target: Callable[..., Any]) -> dict[str, Any]:
+    """Annotations of the target's arguments, those of a `**rest: Unpack[TypedDict]` one by one."""
+    call = target.__init__ if inspect.isclass(target) else target
+    try:
+        hints = get_type_hints(call)
+        for hint in [*hints.values()]:
+            hints |= get_type_hints(get_args(hint)[0]) if get_origin(hint) is Unpack else {}
+    except (NameError, TypeError):  # annotations that only a type checker can read
+        return {}
+    return hints
+
+
+def _signature(target: Callable[..., Any]) -> inspect.Signature:
+    """Of the target, the keys of a `**rest: Unpack[TypedDict]` as arguments that may be left out."""
+    signature, hints = inspect.signature(target), _hints(target)
+    parameters = [one for one in signature.parameters.values() if get_origin(hints.get(one.name)) is not Unpack]
+    if len(parameters) < len(signature.parameters):
+        names = hints.keys() - signature.parameters.keys() - {"return"}
+        parameters += [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in sorted(names)]
+    return signature.replace(parameters=parameters)
 
 
 def _located(node: DictConfig, place: str) -> functools.partial[Any]:
@@ -352,7 +370,7 @@ def _first_own(error: BaseException) -> TrinityError | None:
 
 def _check_arguments(call: functools.partial[Any], place: str, *, partial: bool) -> None:
     """A wrong argument is the configuration's mistake; a TypeError from inside the target is a bug."""
-    signature = inspect.signature(call.func)
+    signature = _signature(call.func)
     try:
         (signature.bind_partial if partial else signature.bind)(*call.args, **call.keywords)
     except TypeError as error:

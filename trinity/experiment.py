@@ -39,7 +39,7 @@ from trinity.llm.client import Client
 from trinity.llm.pool import Pool
 from trinity.llm.pricing import bpe_tokens
 from trinity.llm.store import OwnFirst, Store
-from trinity.pipeline import contest, publish, summarise
+from trinity.pipeline import admitted, contest, publish, summarise
 from trinity.plan import confirm, foresee, plan_table
 from trinity.progress import ConsoleProgress, console
 from trinity.resume import alone_in, changes_since, saved_run
@@ -132,17 +132,17 @@ class _Run:
         """Whether the run is to be played: not where only its plan is wanted.
 
         Raises:
-            ConfigError: a cap cannot be kept, the set axis does not know an agent's cost, or a live run may cost more
-                than its user has agreed to.
+            ConfigError: a contender cannot be played, a cap cannot be kept, the set axis does not know an agent's
+                cost, or a live run may cost more than its user has agreed to.
         """
         caps = Caps.from_config(self.config.budget)
         bounded(pool.agents, caps)
         cost_axis(pool.agents, self.config.get("cost_axis"))
-        for contender in contenders.values():
-            contender.check(ground)
+        asked = admitted(contenders, ground)
+        bounded(asked, caps)
         if self.config.plan:
-            table = plan_table(foresee(contenders, ground), f"{self.config.name}, pool {pool.name} ({pool.kind})")
-            console(PLAIN_WIDTH).print(table)
+            title = f"{self.config.name}, pool {pool.name} ({pool.kind})"
+            console(PLAIN_WIDTH).print(plan_table(foresee(contenders, ground), title, asked))
             return False
         if self.config.store.mode != "offline":
             pool.check_keys()

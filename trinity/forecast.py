@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, reduce
 from typing import NamedTuple
 
@@ -28,37 +28,45 @@ class Forecast(NamedTuple):
         """Both together."""
         return Forecast(self.episodes + other.episodes, self.spend.plus(other.spend))
 
+    @classmethod
+    def total(cls, parts: Iterable[Forecast]) -> Forecast:
+        """All of them together."""
+        return reduce(cls.plus, parts, cls())
+
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What a run will be played on: its agents and tasks, and the number of test replicates."""
+    """What a run will be played on: its agents and tasks, and the number of test replicates.
+
+    Where `always` names a split, its items stand for those of every split.
+    """
 
     agents: Sequence[Agent]
     tasks: Mapping[str, Task]
     replicates: int
+    always: Split | None = None
+
+    def only(self, split: Split) -> Ground:
+        """The ground of a trial: whatever is played is played once, on the items of `split`."""
+        return replace(self, replicates=1, always=split)
 
     def items(self, split: Split) -> Iterator[tuple[Task, Item]]:
         """Every item of a split with its task, streamed."""
         for task in self.tasks.values():
-            for item in task.items(split):
+            for item in task.items(self.always or split):
                 yield task, item
 
     def played(self, agents: Sequence[Agent], split: Split, *, turns: int = 1, times: int = 1) -> Forecast:
         """Every item of a split, `times` times, by the dearest of `agents` at each of `turns` turns."""
-        total = Forecast()
-        for task, item in self.items(split):
-            total = total.plus(Forecast(times, scaled(episode(agents, task.open(item), turns), times)))
-        return total
+        spends = (episode(agents, task.open(item), turns) for task, item in self.items(split))
+        return Forecast.total(Forecast(times, scaled(spend, times)) for spend in spends)
 
     def worked(
         self, agents: Sequence[Agent], split: Split, reads: Sequence[int], prompt_bytes: int, *, times: int = 1
     ) -> Forecast:
         """Every item of a split, `times` times, as `workflow` by the dearest of `agents`."""
-        total = Forecast()
-        for task, item in self.items(split):
-            spend = workflow(agents, task.open(item), reads, prompt_bytes)
-            total = total.plus(Forecast(times, scaled(spend, times)))
-        return total
+        spends = (workflow(agents, task.open(item), reads, prompt_bytes) for task, item in self.items(split))
+        return Forecast.total(Forecast(times, scaled(spend, times)) for spend in spends)
 
     def drawn(self, agents: Sequence[Agent], split: Split, number: int, *, turns: int = 1) -> Forecast:
         """`number` episodes on items of a split, each as dear as the dearest one could be."""
@@ -68,7 +76,11 @@ class Ground:
     def times(self, agents: Sequence[Agent], most: int | None = None) -> int:
         """Test replicates of a method: one where all `agents` are deterministic, at most `most`."""
         once = all(agent.deterministic for agent in agents)
-        return 1 if once else min(most or self.replicates, self.replicates)
+        return 1 if once else self.at_most(most)
+
+    def at_most(self, most: int | None) -> int:
+        """Test replicates of a method that wants no more than `most` (None: as many as set)."""
+        return min(most or self.replicates, self.replicates)
 
 
 def episode(agents: Sequence[Agent], opening: Sequence[Message], turns: int = 1) -> Spend:

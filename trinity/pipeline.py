@@ -9,11 +9,28 @@ from typing import Any
 
 from trinity.arena import Arena, Contender
 from trinity.errors import ConfigError
+from trinity.forecast import Ground
 from trinity.runs.files import write_json
 from trinity.runs.ledger import Ledger
 from trinity.runs.records import columns_of, write_records
 from trinity.runs.rows import Totals
-from trinity.types import Record
+from trinity.types import Agent, Record
+
+
+def admitted(contenders: Mapping[str, Contender], ground: Ground) -> list[Agent]:
+    """Every agent that contenders may ask, as they ask it, once each contender has been looked at.
+
+    Raises:
+        ConfigError: one cannot be played on this ground, or two have rows of one name.
+    """
+    owners: dict[str, str] = {}
+    for key, contender in contenders.items():
+        contender.check(ground)
+        first = owners.setdefault(contender.name, key) if contender.name else key
+        if first != key:
+            told = f"its rows would be called {contender.name}, as those of methods.{first}"
+            raise ConfigError(f"methods.{key}: {told}; set methods.{key}.name")
+    return [agent for contender in contenders.values() for agent in contender.asked(ground.agents)]
 
 
 async def contest(arena: Arena, contenders: Mapping[str, Contender], tested: Callable[[str], None]) -> None:

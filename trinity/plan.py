@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
 
 from rich.table import Table
 from rich.text import Text
@@ -11,7 +10,7 @@ from rich.text import Text
 from trinity.arena import Contender
 from trinity.errors import ConfigError
 from trinity.forecast import Forecast, Ground
-from trinity.llm.budget import Caps
+from trinity.llm.budget import Caps, output_limit
 from trinity.types import Agent
 
 Forecasts = Mapping[str, Forecast | None]
@@ -26,11 +25,14 @@ def foresee(contenders: Mapping[str, Contender], ground: Ground) -> dict[str, Fo
 
 def total(forecasts: Forecasts) -> Forecast:
     """All that can be foreseen together; calls that methods share are counted for each of them."""
-    return reduce(Forecast.plus, [one for one in forecasts.values() if one is not None], Forecast())
+    return Forecast.total(one for one in forecasts.values() if one is not None)
 
 
-def plan_table(forecasts: Forecasts, title: str) -> Table:
-    """A row per method: episodes, and calls, weighted tokens and USD at the worst."""
+def plan_table(forecasts: Forecasts, title: str, asked: Sequence[Agent] = ()) -> Table:
+    """A row per method: episodes, and calls, weighted tokens and USD at the worst.
+
+    The caption names those of the `asked` agents whose output nothing bounds.
+    """
     table = Table(title=Text(title), title_justify="left", caption_justify="left")
     for name in ("method", "episodes", "calls at most", "weighted tokens at most", "USD at most"):
         table.add_column(name, justify="left" if name == "method" else "right")
@@ -42,6 +44,9 @@ def plan_table(forecasts: Forecasts, title: str) -> Table:
         "Every call at its longest, nothing found in the store, no attempt failed; "
         "calls that methods share are counted for each."
     )
+    endless = dict.fromkeys(agent.name for agent in asked if output_limit(agent) is None)
+    if endless:
+        table.caption += f" Nothing bounds the output of {', '.join(endless)}: of it nothing is counted."
     return table
 
 

@@ -11,18 +11,23 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
 from trinity.canonical import sha256
-from trinity.errors import DataError, TrinityError
+from trinity.errors import ConfigError, DataError, TrinityError
 
 Wanted = Callable[[Sequence[str]], list[str]]
 """Which of the columns found are to be read."""
 
 _SHOWN_COLUMNS = 30
 _SHOWN_ERROR = 200
+_MAX_ROW = 10_000_000
+"""Characters of a row; a compressed file of a few kilobytes can hold a line that fills the memory."""
+_MAX_LIST = 200_000_000
+"""Characters of a JSON list, which is read as a whole."""
+_MAX_GROUP = 2**32
+"""Bytes of a row group of a parquet file, unpacked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,8 @@ class Row:
 
     def error(self, what: object) -> DataError:
         """An error that names the place."""
-        return DataError(f"{self.origin}: row {self.index}: {what}")
+        place = f"{self.origin}: row {self.index}: "
+        return DataError(place + str(what).removeprefix(place))
 
 
 def _is_scalar(value: object) -> bool:
@@ -99,6 +105,15 @@ class Source:
     config: str | None = None
     revision: str | None = None
     path: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse an empty path, which would be the current folder.
+
+        Raises:
+            ConfigError: `path` is empty.
+        """
+        if self.path is not None and not str(self.path).strip():
+            raise ConfigError(f"tasks.{self.task}.path is empty; give a file or a folder, or null to read from the hub")
 
     def rows(self, split: str, columns: Collection[str], optional: Collection[str] = ()) -> Iterator[Row]:
         """The rows of a split in their order there, streamed; of their columns only those named.
@@ -141,24 +156,32 @@ class Source:
             yield str(file), _guarded(str(file), reader(file, wanted), self._remedy())
 
     def _files(self, split: str) -> list[Path]:
-        path = Path(str(self.path)).expanduser()
-        if not path.exists():
-            raise DataError(f"{path}: there is no such file or folder; {self._remedy()}")
-        if not path.is_dir():
-            return [path]
-        found = sorted(file for file in path.iterdir() if _reader(file) and file.is_file())
+        try:
+            path = Path(str(self.path)).expanduser()
+            if path.is_dir():
+                return self._split_files(path, split)
+            regular, there = path.is_file(), path.exists()
+        except (OSError, RuntimeError) as error:
+            raise DataError(f"{self._name(split)}: can not be read: {_brief(error)}; {self._remedy()}") from error
+        if not regular:
+            wrong = "is no regular file or folder" if there else "there is no such file or folder"
+            raise DataError(f"{self._name(split)}: {wrong}; {self._remedy()}")
+        return [path]
+
+    def _split_files(self, folder: Path, split: str) -> list[Path]:
+        found = sorted(file for file in folder.iterdir() if _reader(file) and file.is_file())
         files = [file for file in found if file.name.startswith((f"{split}.", f"{split}-"))]
         if not files:
             names = ", ".join(file.name for file in found[:_SHOWN_COLUMNS]) or "nothing to read"
             raise DataError(
-                f"{path}: has no file of the split {split} ({split}.jsonl, {split}-*.parquet, ...); found: {names}; "
+                f"{folder}: has no file of the split {split} ({split}.jsonl, {split}-*.parquet, ...); found: {names}; "
                 f"{self._remedy()}"
             )
         return files
 
     def _name(self, split: str) -> str:
         if self.path is not None:
-            return str(self.path)
+            return str(self.path)[:_SHOWN_ERROR]
         parts = (self.repo, self.config, f"split {split}", self.revision and f"revision {self.revision}")
         return f"hub data set {', '.join(part for part in parts if part)}"
 
@@ -231,24 +254,63 @@ def _reader(file: Path) -> Callable[[Path, Wanted], Iterator[dict[str, Any]]] | 
     return _READERS.get(Path(name.removesuffix(".gz")).suffix) if not name.endswith(".parquet.gz") else None
 
 
+class _Lines:
+    """The lines of a file, none longer than a row may be, and no more of them to a row than it may hold."""
+
+    def __init__(self, file: Path, stream: IO[str]) -> None:
+        self.file, self.stream = file, stream
+        self.number = 0
+        self.left = _MAX_ROW
+
+    def __iter__(self) -> Iterator[str]:
+        while line := self.stream.readline(self.left + 1):
+            self.number += 1
+            self.left -= len(line)
+            if self.left < 0:
+                raise DataError(f"{self.file}:{self.number}: a row of more than {_MAX_ROW:,} characters is not read")
+            yield line
+
+    def next_row(self) -> None:
+        """What is read from here on belongs to the next row."""
+        self.left = _MAX_ROW
+
+
 def _json_rows(file: Path, _: Wanted) -> Iterator[dict[str, Any]]:
     """A list of objects, or one object a line, whatever the file is called: the hub's names do not tell either."""
-    with _opened(file) as lines:
-        first = lines.readline()
-        if first.lstrip().startswith("["):
-            for index, row in enumerate(json.loads(first + lines.read()), start=1):
-                yield _object(f"{file}: row {index}", row)
-            return
-        for number, line in enumerate(chain((first,), lines), start=1):
-            if line.strip():
-                yield _object(f"{file}:{number}", _parsed(f"{file}:{number}", line))
+    with _opened(file) as stream:
+        first = _first_char(stream)
+        stream.seek(0)
+        yield from _listed(file, stream) if first == "[" else _json_lines(_Lines(file, stream))
+
+
+def _first_char(stream: IO[str]) -> str:
+    """The first character that is no white space, if it stands where a row may begin."""
+    return next((char for _ in range(_MAX_ROW) if not (char := stream.read(1)).isspace()), "")
+
+
+def _listed(file: Path, stream: IO[str]) -> Iterator[dict[str, Any]]:
+    text = stream.read(_MAX_LIST + 1)
+    if len(text) > _MAX_LIST:
+        raise DataError(f"{file}: a list of more than {_MAX_LIST:,} characters is not read; write one object a line")
+    for index, row in enumerate(json.loads(text), start=1):
+        yield _object(f"{file}: row {index}", row)
+
+
+def _json_lines(lines: _Lines) -> Iterator[dict[str, Any]]:
+    for line in lines:
+        lines.next_row()
+        if line.strip():
+            where = f"{lines.file}:{lines.number}"
+            yield _object(where, _parsed(where, line))
 
 
 def _parsed(where: str, line: str) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{where}: no JSON ({_brief(error)}); each line holds one JSON object") from error
+        raise DataError(
+            f"{where}: no JSON ({_brief(error)}); expected is a list of objects or one object a line"
+        ) from error
 
 
 def _object(where: str, row: Any) -> dict[str, Any]:
@@ -258,14 +320,20 @@ def _object(where: str, row: Any) -> dict[str, Any]:
 
 
 def _csv_rows(file: Path, _: Wanted) -> Iterator[dict[str, Any]]:
-    with _opened(file) as lines:
-        yield from csv.DictReader(lines, restkey="(beyond the header)")
+    with _opened(file) as stream:
+        lines = _Lines(file, stream)
+        for row in csv.DictReader(iter(lines), restkey="(beyond the header)"):
+            lines.next_row()
+            yield row
 
 
 def _parquet_rows(file: Path, wanted: Wanted) -> Iterator[dict[str, Any]]:
     from pyarrow import parquet
 
     with parquet.ParquetFile(file) as table:
+        for index in range(table.num_row_groups):
+            if (size := table.metadata.row_group(index).total_byte_size) > _MAX_GROUP:
+                raise DataError(f"{file}: row group {index} has {size:,} bytes; more than {_MAX_GROUP:,} are not read")
         for batch in table.iter_batches(columns=wanted(table.schema_arrow.names)):
             yield from batch.to_pylist()
 
@@ -278,7 +346,7 @@ def _opened(file: Path) -> IO[str]:
 
 def _brief(error: Exception) -> str:
     text = str(error).strip().partition("\n")[0]
-    return f"{type(error).__name__}: {text}"[:_SHOWN_ERROR]
+    return ": ".join(part for part in (type(error).__name__, text) if part)[:_SHOWN_ERROR]
 
 
 _READERS = {".jsonl": _json_rows, ".json": _json_rows, ".csv": _csv_rows, ".parquet": _parquet_rows}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from evals.graders.chess_move import VERSION, legal_move, mates, read_board, read_move, right_moves
@@ -17,7 +16,6 @@ from trinity.types import Client, Episode, Grade, Item, Split
 if TYPE_CHECKING:
     import chess
 
-_END = (int, float, NoneType)
 _PHASES = ("opening", "middlegame", "endgame")
 _GENERAL = frozenset(
     (
@@ -96,9 +94,7 @@ class LichessPuzzles(MoveTask):
     ) -> None:
         """Keep the settings; rows are read when items are first asked for."""
         super().__init__(data_seed=data_seed, n_train=n_train, n_val=n_val, n_test=n_test)
-        if isinstance(themes, str):
-            raise ConfigError(f"task {self.name}: themes is the text {themes!r}; give a list, as themes=[{themes}]")
-        self.themes = frozenset(themes or ())
+        self.themes = _chosen_themes(themes)
         low, high = _ends(ratings)
         self.rating_min = -math.inf if low is None else low
         self.rating_max = math.inf if high is None else high
@@ -149,13 +145,38 @@ class LichessPuzzles(MoveTask):
             raise row.error(error) from error
 
 
+def _chosen_themes(themes: Any) -> frozenset[str]:
+    """Themes of which a puzzle has one; none = all."""
+    if themes is None:
+        return frozenset()
+    if not isinstance(themes, (list, tuple, set, frozenset)) or not all(
+        isinstance(theme, str) and theme for theme in themes
+    ):
+        example = f"[{themes[:60]}]" if isinstance(themes, str) and themes else "[fork,pin]"
+        raise ConfigError(f"tasks.lichess_puzzles.themes is {_shown(themes)}; give a list, as themes={example}")
+    return frozenset(themes)
+
+
 def _ends(ratings: Any) -> tuple[float | None, float | None]:
     """Lowest and highest rating, None where there is no bound."""
     if ratings is None:
         return None, None
-    if isinstance(ratings, str) or len(ratings) != 2 or not all(isinstance(end, _END) for end in ratings):  # noqa: PLR2004
-        raise ConfigError(f"task lichess_puzzles: ratings is {ratings!r}; give two numbers, as ratings=[1000,1500]")
-    return ratings[0], ratings[1]
+    if not isinstance(ratings, (list, tuple)) or len(ratings) != 2 or not all(map(_is_end, ratings)):  # noqa: PLR2004
+        raise ConfigError(
+            f"tasks.lichess_puzzles.ratings is {_shown(ratings)}; give two numbers or null, as ratings=[1000,1500]"
+        )
+    low, high = ratings
+    if None not in (low, high) and low > high:
+        raise ConfigError(f"tasks.lichess_puzzles.ratings is {_shown(ratings)}; give the lower rating first")
+    return low, high
+
+
+def _is_end(end: Any) -> bool:
+    return end is None or (isinstance(end, (int, float)) and not isinstance(end, bool) and math.isfinite(end))
+
+
+def _shown(value: Any) -> str:
+    return repr(value)[:100]
 
 
 def motif(themes: Collection[str]) -> str:

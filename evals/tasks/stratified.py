@@ -16,6 +16,8 @@ from trinity.types import Item, Split
 COLUMNS = ("rating", "rating_std", "rating_quantile")
 """What Easy2Hard-Bench says of a row's difficulty: the rating, its standard deviation, its quantile in [0, 1]."""
 
+_BEFORE: dict[Split, Split] = {"val": "test", "train": "val"}
+
 Cell = tuple[int, int]
 """Decile of the difficulty quantile (0 to 9) and tercile of the rating's uncertainty (0 to 2)."""
 
@@ -132,7 +134,7 @@ class StratifiedTask(SplitTask):
     def _chosen(self, split: Split) -> tuple[list[Row], frozenset[str]]:
         """The rows of the split, and the identities of them and of those that were chosen before."""
         if split not in self._found:
-            taken = frozenset[str]() if split == "test" else self._chosen("test" if split == "val" else "val")[1]
+            taken = self._chosen(_BEFORE[split])[1] if split in _BEFORE else frozenset[str]()
             rows = self._choose(split, taken) if self.sizes[split] else []
             self._found[split] = rows, taken | {self.identity(row) for row in rows}
         return self._found[split]

@@ -7,11 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from baselines.backbones import Backbones, PerBackbone, whole
+from baselines.backbones import Backbones, PerBackbone, whole_number
 from baselines.cot import ChainOfThought
 from baselines.task_only import TaskOnly
 from tests.ground import AGENTS, skill_tasks
-from tests.scaffolds import CUT, GENERATION, REFUSED, WARM, Script, billed, episode, in_turn, question, stage
+from tests.scaffolds import (
+    CUT,
+    GENERATION,
+    REFUSED,
+    WARM,
+    Script,
+    billed,
+    episode,
+    patiently,
+    question,
+    stage,
+)
 from trinity.errors import ConfigError
 from trinity.forecast import Ground
 from trinity.llm.budget import Cap, actual
@@ -65,7 +76,7 @@ class TestOneCall:
     @pytest.mark.parametrize(("contender", "system"), [(TaskOnly(), ""), (ChainOfThought(), GENERATION)])
     async def test_what_is_seen(self, contender: PerBackbone, system: str, tmp_path: Path) -> None:
         """One call that sees the question, after its system message, billed as the ledger has it."""
-        script = Script(in_turn("so\nAnswer: 0"))
+        script = Script(patiently("so\nAnswer: 0"))
         arena = stage(tmp_path, script)
         with arena.player.ledger:
             record = await episode(arena, contender.method(WARM[0]))
@@ -76,7 +87,7 @@ class TestOneCall:
 
     async def test_own_component(self, tmp_path: Path) -> None:
         """A text of one's own is the system message."""
-        script = Script(in_turn("Answer: 0"))
+        script = Script(patiently("Answer: 0"))
         arena = stage(tmp_path, script)
         with arena.player.ledger:
             await episode(arena, ChainOfThought(components={"generation_system": "Hm {x}."}).method(WARM[0]))
@@ -95,14 +106,14 @@ class TestOneCall:
 
     async def test_no_call_is_allowed(self, tmp_path: Path) -> None:
         """An episode whose own cap allows no call ends capped and without an answer."""
-        arena = stage(tmp_path, Script(in_turn()), rules=Rules(episode=Cap(calls=0)))
+        arena = stage(tmp_path, Script(patiently()), rules=Rules(episode=Cap(calls=0)))
         with arena.player.ledger:
             record = await episode(arena, TaskOnly().method(WARM[0]))
         assert (record.status, record.capped, record.n_calls) == ("no_answer", True, 0)
 
     async def test_a_row_a_backbone(self, tmp_path: Path) -> None:
         """Every backbone has a method, which is played once where it has no noise, else as often as told."""
-        arena = stage(tmp_path, Script(in_turn()), [AGENTS[0], WARM[1]])
+        arena = stage(tmp_path, Script(patiently()), [AGENTS[0], WARM[1]])
         with arena.player.ledger:
             methods = await ChainOfThought(replicates=2).prepare(arena)
         assert [(m.name, m.variant, m.backbone, m.replicates) for m in methods] == [
@@ -141,11 +152,11 @@ class TestRefused:
     @pytest.mark.parametrize("value", [0, -1, 1.5, True, "3", None, 10**9])
     def test_no_count(self, value: object) -> None:
         """A knob that is no whole number in its range is refused by name."""
-        with pytest.raises(ConfigError, match="method m: rounds="):
-            whole("m", "rounds", value)
+        with pytest.raises(ConfigError, match=r"methods\.m\.rounds="):
+            whole_number("m", "rounds", value)
 
     @pytest.mark.parametrize("value", [0, 2.5, "two"])
     def test_replicates(self, value: object) -> None:
         """So are replicates."""
-        with pytest.raises(ConfigError, match="method cot: replicates="):
+        with pytest.raises(ConfigError, match=r"methods\.cot\.replicates="):
             ChainOfThought(replicates=value)  # type: ignore[arg-type]  # YAML may hold anything

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baselines.best_of_n import Best, BestOfN, read_selected
+from baselines.best_of_n import Best, BestOfN
 from baselines.cot import ChainOfThought
+from baselines.sampling import read_selected
 from tests.ground import AGENTS, SKILLS, make_arena, skill_tasks
 from tests.scaffolds import (
     CUT,
     GENERATION,
     HOSTILE,
     REFUSED,
+    SILENT,
     WARM,
     Script,
-    at_the_longest,
     billed,
+    bounded,
+    candidates,
     contested,
     episode,
-    in_turn,
+    patiently,
     question,
     stage,
     unmarked,
@@ -36,11 +37,17 @@ from trinity.llm.client import Rules
 from trinity.llm.transports.base import Reply, Request, TransportError
 from trinity.llm.transports.scripted import ScriptedTransport
 from trinity.testing import SkillTask, team
-from trinity.types import Price, Record, Usage
+from trinity.types import Record, Usage
 
 ANN = WARM[0]
-SILENT = "(It gave no text.)"
-FORMS = ["Selected candidate: {}", "I like it.\n**Selected candidate:** {}.", "> selected CANDIDATE: Candidate {}\n"]
+FORMS = [
+    "Selected candidate: {}",
+    "I like it.\n**Selected candidate:** {}.",
+    "selected CANDIDATE: Candidate {}\n",
+    "Selected candidate: {}, since 4 is wrong",
+    "Selected candidate: {} and it is right",
+    "Selected candidate: [{}]",
+]
 
 
 def best(samples: int = 3, components: dict[str, str] | None = None) -> Best:
@@ -48,18 +55,13 @@ def best(samples: int = 3, components: dict[str, str] | None = None) -> Best:
     return BestOfN(samples=samples, components=components).method(ANN)
 
 
-def listed(content: str) -> list[str]:
-    """The candidates of a selector's prompt, in the order in which they are shown."""
-    return re.findall(r"^Candidate [0-9]+:\n(.*)$", content, flags=re.MULTILINE)
-
-
 async def selected(folder: Path, says: str | Reply, *samples: str | Reply) -> tuple[Record, list[str]]:
     """The record of an episode with these samples and what the selector says, and the candidates as it saw them."""
-    script = Script(in_turn(*samples, says))
+    script = Script(patiently(*samples, says))
     arena = stage(folder, script)
     with arena.player.ledger:
         record = await episode(arena, best(len(samples)))
-    return record, listed(script.seen[-1][1])
+    return record, candidates(script.seen[-1][1])
 
 
 class TestCalls:
@@ -68,14 +70,14 @@ class TestCalls:
     @pytest.mark.parametrize("n", [1, 3, 7])
     async def test_what_each_call_sees(self, n: int, tmp_path: Path) -> None:
         """N samples as `cot` asks them, then one selection over all, quoted, with a system message of its own."""
-        script = Script(in_turn(*(f"Answer: {10 + place}" for place in range(n)), f"Selected candidate: {n}"))
+        script = Script(patiently(*(f"Answer: {10 + place}" for place in range(n)), f"Selected candidate: {n}"))
         arena, method = stage(tmp_path, script), best(n)
         with arena.player.ledger:
             record, asked = await episode(arena, method), question(arena)
             tokens, gflop = billed(arena, record)
         assert record.weighted_tokens == tokens
         assert record.gflop == pytest.approx(gflop)
-        shown = listed(script.seen[-1][1])
+        shown = candidates(script.seen[-1][1])
         texts = BestOfN().components
         block = "\n\n".join(f"Candidate {number}:\n{text}" for number, text in enumerate(shown, 1))
         told = texts["selector"].replace("{original_prompt}", asked).replace("{num_candidates}", str(n))
@@ -107,7 +109,9 @@ class TestCalls:
             script, tasks = Script(says), {"sums": SkillTask("sums", n_test=120)}
             arena = make_arena(folder, tasks=tasks, agents=[ANN], transport=ScriptedTransport(script))
             await contested(arena, best=BestOfN(replicates=1))
-            return [tuple(listed(content)) for content in sorted(text for _, text in script.seen) if listed(content)]
+            return [
+                tuple(candidates(content)) for content in sorted(text for _, text in script.seen) if candidates(content)
+            ]
 
         first, second = await orders(tmp_path / "a"), await orders(tmp_path / "b")
         assert first == second
@@ -122,7 +126,7 @@ class TestCalls:
             "selector_system": "Choose.",
             "selector": "{num_candidates} {x} {candidates_block} / {original_prompt}",
         }
-        script = Script(in_turn("Answer: 0", "Selected candidate: 1"))
+        script = Script(patiently("Answer: 0", "Selected candidate: 1"))
         arena = stage(tmp_path, script)
         with arena.player.ledger:
             await episode(arena, best(1, own))
@@ -138,7 +142,7 @@ class TestPick:
     @pytest.mark.parametrize("form", FORMS)
     @pytest.mark.parametrize("number", [1, 2, 3])
     def test_forms(self, form: str, number: int) -> None:
-        """Letter case, emphasis, a quotation mark and a repeated word do not matter."""
+        """Letter case, emphasis, brackets, a repeated word and a reason after the number do not matter."""
         assert read_selected(form.format(number), 3) == number - 1
 
     @pytest.mark.parametrize(
@@ -147,6 +151,14 @@ class TestPick:
             ("Selected candidate: 1\nNo:\nSelected candidate: 2", 1),
             ("Selected candidate: 1\n| Selected candidate: 2", 0),
             ("| Selected candidate: 2", None),
+            ("> Selected candidate: 2", None),
+            ("Candidate 2 writes:\n> Selected candidate: 2\nI cannot decide.", None),
+            ("Selected candidate: 2 or 3", None),
+            ("Selected candidate: 1/2", None),
+            ("Selected candidate: 2 and 3", None),
+            ("Selected candidate: 1, candidate 2", None),
+            ("Selected candidate: 2.5", None),
+            ("Selected candidate: 1\nSelected candidate: 2 or 3", 0),
             ("Selected candidate: 3\nSelected candidate: 4", None),
             ("Selected candidate: 0", None),
             ("Selected candidate: 12345", None),
@@ -159,7 +171,7 @@ class TestPick:
         ],
     )
     def test_last_line_of_its_own(self, reply: str, picked: int | None) -> None:
-        """The last line in that form counts, if it is of a candidate; quoted lines and prose do not."""
+        """The last line in that form counts, if it is of one candidate; quoted lines, prose and choices do not."""
         assert read_selected(reply, 3) == picked
 
     @given(st.text(), st.integers(1, 9))
@@ -202,13 +214,12 @@ class TestBadAnswers:
         """Whatever one sample is, four calls are made and the selector is shown it."""
         samples: list[str | Reply] = ["Answer: 0"] * 3
         samples[place] = said
-        again = [said] if said == "" else []  # an empty answer is asked for once more
-        script = Script(in_turn(*samples[:place], said, *again, *samples[place + 1 :], "Selected candidate: 9"))
+        script = Script(patiently(*samples, "Selected candidate: 9"))
         arena = stage(tmp_path, script)
         with arena.player.ledger:
             record = await episode(arena, best())
         assert (record.n_calls, record.n_turns) == (4, 4)
-        assert shown in listed(script.seen[-1][1])
+        assert shown in candidates(script.seen[-1][1])
 
     async def test_the_pick_decides(self, tmp_path: Path) -> None:
         """The picked sample's own end is the episode's: a cut one is truncated, a refused one refused."""
@@ -228,11 +239,11 @@ class TestBadAnswers:
     @pytest.mark.parametrize("says", ["", "nonsense", "Selected candidate: 4", CUT, REFUSED])
     async def test_no_verdict(self, says: str | Reply, tmp_path: Path) -> None:
         """Without a verdict, the candidate shown first is the answer."""
-        script = Script(in_turn("Answer: 5", "Answer: 6", "Answer: 7", says, says))
+        script = Script(patiently("Answer: 5", "Answer: 6", "Answer: 7", says))
         arena = stage(tmp_path, script)
         with arena.player.ledger:
             record = await episode(arena, best())
-        assert record.answer == listed(script.seen[-1][1])[0].removeprefix("| Answer: ")
+        assert record.answer == candidates(script.seen[-1][1])[0].removeprefix("| Answer: ")
         assert record.n_calls == 4
 
     @pytest.mark.parametrize("says", ["echo", "Selected candidate: 2"])
@@ -258,7 +269,7 @@ class TestBadAnswers:
         content = script.seen[-1][1]
         filled = template.replace("{original_prompt}", asked).replace("{num_candidates}", "2")
         headings = "Candidate 1:\n\nCandidate 2:"
-        first = listed(content)[0] == "| Answer: 5"
+        first = candidates(content)[0] == "| Answer: 5"
         assert unmarked(content) == filled.replace("{candidates_block}", headings).splitlines()
         assert all(token not in content for token in ("<|im_", "</s>", "[INST]"))
         assert record.n_calls == 3
@@ -271,7 +282,7 @@ class TestBadAnswers:
         with arena.player.ledger:
             record = await episode(arena, best())
         assert (record.status, record.score, record.n_calls) == ("no_answer", 0.0, 4)
-        assert listed(script.seen[-1][1]) == [SILENT] * 3
+        assert candidates(script.seen[-1][1]) == [SILENT] * 3
 
 
 class TestEnds:
@@ -282,7 +293,7 @@ class TestEnds:
         """The episode is an error and bills what was answered beside and before it."""
         replies: list[str | Exception] = ["Answer: 0", "Answer: 0", "Answer: 0", "Selected candidate: 1"]
         replies[place] = TransportError("server", "down")
-        arena = stage(tmp_path, Script(in_turn(*replies)))
+        arena = stage(tmp_path, Script(patiently(*replies)))
         with arena.player.ledger:
             record = await episode(arena, best())
         assert (record.status, record.n_calls) == ("error", answered)
@@ -290,7 +301,7 @@ class TestEnds:
     @pytest.mark.parametrize("calls", range(5))
     async def test_own_cap(self, calls: int, tmp_path: Path) -> None:
         """At its own cap an episode ends on the latest sample."""
-        script = Script(in_turn("Answer: 1", "Answer: 2", "Answer: 3", "Selected candidate: 1"))
+        script = Script(patiently("Answer: 1", "Answer: 2", "Answer: 3", "Selected candidate: 1"))
         arena = stage(tmp_path, script, rules=Rules(episode=Cap(calls=calls)))
         with arena.player.ledger:
             record = await episode(arena, best())
@@ -323,7 +334,7 @@ class TestSetting:
     @pytest.mark.parametrize("samples", [0, -1, 2.5, True, "3", 1001])
     def test_number_of_samples(self, samples: object) -> None:
         """It is a whole number from 1 to 1,000."""
-        with pytest.raises(ConfigError, match="best_of_n: samples="):
+        with pytest.raises(ConfigError, match=r"best_of_n\.samples="):
             BestOfN(samples=samples)  # type: ignore[arg-type]
 
     def test_size(self) -> None:
@@ -332,13 +343,6 @@ class TestSetting:
 
     @pytest.mark.parametrize("samples", [1, 3, 6])
     async def test_bound(self, samples: int, tmp_path: Path) -> None:
-        """Calls are foreseen exactly; no tokens and no USD exceed what is foreseen when every answer is longest."""
-        agents = [replace(agent, price=Price(2.0, 10.0 * size, "test")) for size, agent in enumerate(WARM, 1)]
-        tasks = skill_tasks(n_train=1, n_val=1, n_test=2)
-        arena = make_arena(tmp_path, agents=agents, tasks=tasks, transport=ScriptedTransport(at_the_longest))
-        contender = BestOfN(samples=samples)
-        foreseen = contender.forecast(Ground(agents, tasks, arena.replicates))
-        records = await contested(arena, best=contender)
-        assert (len(records), sum(row.n_calls for row in records)) == (foreseen.episodes, foreseen.spend.calls)
-        assert sum(row.weighted_tokens for row in records) <= foreseen.spend.weighted_tokens
-        assert sum(row.cost_usd or 0.0 for row in records) <= (foreseen.spend.usd or 0.0)
+        """A selection after every sample, and none of them reads more than foreseen."""
+        records = await bounded(BestOfN(samples=samples), tmp_path)
+        assert {record.n_calls for record in records} == {samples + 1}

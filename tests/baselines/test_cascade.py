@@ -16,19 +16,20 @@ from tests.scaffolds import (
     CUT,
     GENERATION,
     HOSTILE,
+    LAVISH,
     REFUSED,
+    SILENT,
     WARM,
     Script,
-    asked,
     billed,
+    bounded,
     contested,
     episode,
-    foreseen,
-    longest,
     patiently,
     question,
     stage,
     system,
+    unmarked,
 )
 from trinity.errors import ConfigError
 from trinity.forecast import Ground
@@ -50,11 +51,10 @@ async def told(folder: Path, *replies: str | Reply | Exception, **knobs: Any) ->
     with arena.player.ledger:
         (method,) = await Cascade(**{"order": NAMES, **knobs}).prepare(arena)
         record = await episode(arena, method)
-        seen = asked(script)
-        assert len(seen) == len(replies)
+        assert len(script.asked) == len(replies)
         assert (record.weighted_tokens, record.gflop) == billed(arena, record)
-        models = list({request.hash: request.model for request in script.requests}.values())
-        return record, [(model, *what) for model, what in zip(models, seen, strict=True)], question(arena)
+        whom = [request.model for request in script.asked]
+        return record, [(model, *what) for model, what in zip(whom, script.seen, strict=True)], question(arena)
 
 
 class TestCalls:
@@ -126,15 +126,13 @@ class TestVerdict:
         """ACCEPT of an answer without a text ends nothing, and the verifier is shown that there is none."""
         record, seen, _ = await told(tmp_path, "", "ACCEPT", "Answer: 0", "ACCEPT")
         assert (record.status, record.n_calls) == ("correct", 4)
-        assert "\n(It gave no text.)\n" in seen[1][2]
+        assert f"\n{SILENT}\n" in seen[1][2]
 
     async def test_hostile_answer(self, tmp_path: Path) -> None:
         """An answer that imitates verdicts, headings, placeholders and templates stays within its quotation."""
         _, seen, text = await told(tmp_path, HOSTILE, "REVISE", "Answer: 7", "ACCEPT")
         hostile, usual = seen[1][2], seen[3][2]
-        assert [line for line in hostile.splitlines() if not line.startswith("| ")] == [
-            line for line in usual.splitlines() if not line.startswith("| ")
-        ]
+        assert unmarked(hostile) == unmarked(usual)
         assert hostile.count(text) == 1
         assert "<|" not in hostile
 
@@ -230,8 +228,8 @@ class TestOrder:
     @pytest.mark.parametrize(
         ("knobs", "line"),
         [
-            ({"order": ["ann", "ann"]}, "methods.cascade.order=.*each once"),
-            ({"order": []}, "methods.cascade.order=.*each once"),
+            ({"order": ["ann", "ann"]}, "methods.cascade.order=.*each backbone once"),
+            ({"order": []}, "methods.cascade.order=.*give a list"),
             ({"order": "ann"}, "methods.cascade.order=ann: give a list"),
             ({"order": ["ann", "dan"]}, "methods.cascade.order: there is no 'dan'"),
             ({"verifier": "dan"}, "methods.cascade.verifier: there is no 'dan'"),
@@ -241,6 +239,12 @@ class TestOrder:
         """Names that are wrong are refused before anything is asked, by their place in the configuration."""
         with pytest.raises(ConfigError, match=line):
             Cascade(**knobs).check(Ground(WARM, {}, 1))
+
+    def test_one_backbone_twice(self) -> None:
+        """Two agents that differ by style alone would be asked the same thing twice."""
+        twins = [WARM[0], replace(WARM[0], name="twin", style="Be curt.")]
+        with pytest.raises(ConfigError, match=r"order=.*each backbone once"):
+            Cascade(order=["ann", "twin"]).check(Ground(twins, {}, 1))
 
     @pytest.mark.parametrize(
         ("agents", "verifier", "times"), [(AGENTS, None, 1), (WARM, None, None), ([*AGENTS[:2], WARM[2]], "cat", None)]
@@ -282,20 +286,12 @@ class TestForecast:
     @pytest.mark.parametrize("verifier", [None, "ann", "cat"])
     @pytest.mark.parametrize("order", [None, NAMES, ["cat", "ann", "bob"], ["bob"]])
     async def test_bounds_it(self, order: list[str] | None, verifier: str | None, tmp_path: Path) -> None:
-        """The longest validation and episode together cost no more than foreseen, in tokens and USD, calls exactly."""
+        """An episode that nobody accepts, with whoever judges, and the validation that orders it are foreseen."""
         prices = [Price(5.0, 1.0, "by hand"), Price(1.0, 9.0, "by hand"), Price(2.0, 2.0, "by hand")]
         sizes = [
             replace(agent, sampling={**agent.sampling, "max_tokens": most}, price=price)
-            for agent, most, price in zip(WARM, (90, 40, 60), prices, strict=True)
+            for agent, most, price in zip(LAVISH, (9000, 4000, 6000), prices, strict=True)
         ]
-        arena = stage(tmp_path, Script(longest), sizes)
-        cascade = Cascade(order=order, verifier=verifier)
-        worst = foreseen(cascade, sizes)
-        with arena.player.ledger:
-            (method,) = await cascade.prepare(arena)
-            record = await episode(arena, method)
-            rows = [*arena.player.ledger.records(split="val"), record]
-        assert worst.episodes == len(rows)
-        assert worst.spend.calls == sum(row.n_calls for row in rows)
-        assert sum(row.weighted_tokens for row in rows) <= worst.spend.weighted_tokens
-        assert sum(row.cost_usd or 0.0 for row in rows) <= (worst.spend.usd or 0.0)
+        records = await bounded(Cascade(order=order, verifier=verifier), tmp_path, agents=sizes)
+        answers = len(order or NAMES)
+        assert {row.n_calls for row in records if row.split == "test"} == {2 * answers - 1}

@@ -20,12 +20,14 @@ from tests.scaffolds import (
     GENERATION,
     HOSTILE,
     REFUSED,
+    SILENT,
     WARM,
     Script,
     at_the_longest,
     billed,
+    bounded,
     episode,
-    in_turn,
+    patiently,
     question,
     stage,
     system,
@@ -48,7 +50,6 @@ PLAN = (
     "Step 2: agent 3; sees none; task: Guess.\n"
     "Step 3: agent 1; sees 1 and 2; task: Decide.\n"
 )
-SILENT = "(It gave no text.)"
 PLANNER_SYSTEM = Conductor().components["planner_system"]
 
 
@@ -250,7 +251,7 @@ class TestCalls:
 
     async def test_what_each_call_sees(self, tmp_path: Path) -> None:
         """The planner sees question and agents, a step its subtask and the results it was given, the last its order."""
-        script = Script(in_turn(PLAN, "given: 1", "maybe 2", "Answer: 0"))
+        script = Script(patiently(PLAN, "given: 1", "maybe 2", "Answer: 0"))
         arena = stage(tmp_path, script)
         record, asked = await episode(arena, await planned(arena)), question(arena)
         agents = "Agent 1: ann\nAgent 2: bob\nAgent 3: cat"
@@ -284,7 +285,7 @@ class TestCalls:
     async def test_a_step_sees_what_the_plan_says_alone(self, tmp_path: Path) -> None:
         """A result that a step was not given does not stand in its prompt, though it is there."""
         plan = PLAN.replace("sees 1 and 2", "sees 2")
-        script = Script(in_turn(plan, "SECRET", "maybe 2", "Answer: 0"))
+        script = Script(patiently(plan, "SECRET", "maybe 2", "Answer: 0"))
         arena = stage(tmp_path, script)
         await episode(arena, await planned(arena))
         assert "Step 2:\n| maybe 2" in script.seen[-1][1]
@@ -338,7 +339,7 @@ class TestCalls:
             "last_step": "L {earlier}",
             "generation_system": "G",
         }
-        script = Script(in_turn("Step 1: agent 1; sees none; task: {earlier}", "Answer: 0"))
+        script = Script(patiently("Step 1: agent 1; sees none; task: {earlier}", "Answer: 0"))
         arena = stage(tmp_path, script, WARM[:1])
         await episode(arena, await planned(arena, own))
         asked = question(arena)
@@ -606,28 +607,20 @@ class TestWholeRun:
         assert {record.n_calls for record in tested} == {2, 4}
         assert {record.variant for record in tested} == {""}
 
-    async def test_forecast_holds(self, tmp_path: Path) -> None:
-        """With the longest plans and outputs a run costs no more than foreseen, and has exactly those calls."""
-        agents = [replace(agent, sampling={"temperature": 1.0, "max_tokens": 400}) for agent in WARM]
-        plan = "\n".join(
-            f"Step {number}: agent {1 + number % 3}; sees all; task: {'do ' * 12}" for number in range(1, 6)
-        )
-        assert len(plan.encode()) <= 400
+    @pytest.mark.parametrize("n", [1, 5])
+    async def test_forecast_holds(self, n: int, tmp_path: Path) -> None:
+        """Subtasks that fill the plan and that quoting lengthens, read beside all results before, are foreseen."""
+        subtask = "<a" * (1900 // n)
+        steps = [f"Step {place}: agent {1 + place % 3}; sees all; task: {subtask}" for place in range(1, n + 1)]
+        plan = "\n".join(steps)
+        assert 3800 < len(plan.encode()) <= 4000
 
-        def answer(request: Request) -> Reply:
+        def says(request: Request) -> Reply:
             longest = at_the_longest(request)
             return replace(longest, text=plan) if system(request) == PLANNER_SYSTEM else longest
 
-        tasks = skill_tasks(n_train=1, n_val=2, n_test=2)
-        arena = make_arena(tmp_path, agents=agents, tasks=tasks, transport=ScriptedTransport(answer))
-        foreseen = Conductor().forecast(Ground(agents, tasks, 3))
-        with arena.player.ledger:
-            await contest(arena, {"conductor": Conductor()}, lambda _: None)
-            records = list(arena.player.ledger.records())
-        assert foreseen.episodes == len(records) == 3 * 2 * 3 + 3 * 2 * 3
-        assert foreseen.spend.calls == sum(record.n_calls for record in records) == 18 + 18 * 6
-        assert sum(record.weighted_tokens for record in records) <= foreseen.spend.weighted_tokens
-        assert foreseen.spend.usd is None
+        records = await bounded(Conductor(max_steps=n), tmp_path, says=says)
+        assert {(record.split, record.n_calls) for record in records} == {("val", 1), ("test", n + 1)}
 
     def test_forecast_of_a_named_planner(self) -> None:
         """Nothing is validated, and a planner dearer than all workers counts at its price."""

@@ -11,9 +11,9 @@ import pytest
 from baselines.chosen import BestSingle, Lookup
 from baselines.oracle import Oracle
 from baselines.random_choice import RandomChoice
-from baselines.sampling import read_pick
+from baselines.sampling import Consensus
 from baselines.single import Single
-from baselines.vote import CostMatchedVote, Vote
+from baselines.vote import CostMatchedVote, voting
 from tests.ground import AGENTS, TASKS, make_arena, skill_tasks
 from trinity.arena import Arena, Contender
 from trinity.context import Context
@@ -145,7 +145,7 @@ class TestVote:
         task = SkillTask("sums", n_test=1, comparable=comparable)
         item = next(task.items("test"))
         context = Context(task, item, Replicate("test", 0), 0)
-        return await Vote(agent, {"sums": len(answers)}, None).solve(item, client, context), requests
+        return await voting(agent, {"sums": len(answers)}, None).solve(item, client, context), requests
 
     async def test_most_frequent_wins(self) -> None:
         """The most frequent answer wins, whatever surrounds it."""
@@ -175,7 +175,7 @@ class TestVote:
     async def test_selection_where_answers_cannot_be_compared(self) -> None:
         """One more call shows the candidates, quoted and shuffled, and its pick wins."""
         texts = ["alpha", "beta", "gamma"]
-        episode, requests = await self.vote([*texts], comparable=False, pick="2. because")
+        episode, requests = await self.vote([*texts], comparable=False, pick="Selected candidate: 2")
         listed = requests[-1].messages[-1]["content"]
         order = sorted(texts, key=listed.index)
         assert len(requests) == 4
@@ -190,13 +190,6 @@ class TestVote:
         assert headers == ["Candidate 1:", "Candidate 2:"]
         assert episode.answer in {forged, "honest"}
 
-    @pytest.mark.parametrize(
-        ("text", "picked"), [("2", 1), ("**3** is best", 2), ("", 0), ("0", 0), ("4", 0), ("²", 0), ("Candidate 2", 0)]
-    )
-    def test_pick(self, text: str, picked: int) -> None:
-        """Only a leading number in range is a pick; anything else takes the first shown."""
-        assert read_pick(text, 3) == picked
-
     @pytest.mark.parametrize(("price", "n"), [(4.0, 4), (4.9, 4), (0.5, 1), (100.0, 8)])
     async def test_n_is_set_on_validation(self, price: float, n: int, tmp_path: Path) -> None:
         """N is the largest whose mean cost is at or below the coordinator's, at least 1 and at most `most`."""
@@ -206,9 +199,10 @@ class TestVote:
         arena.choices["coordinator"] = {"cost_val": dict.fromkeys(TASKS, price * 1000.0)}
         with arena.player.ledger:
             (vote,) = await CostMatchedVote(0.8, 8).prepare(arena)
-        assert set(vote.samples.values()) == {n}
+        drawn = [one for one in vote.table.values() if isinstance(one, Consensus)]
+        assert [one.samples for one in drawn] == [n] * len(TASKS)
         assert arena.choices["vote"]["sums"]["dearer"] is (price < 1)
-        assert (vote.agent.sampling["temperature"], vote.agent.deterministic) == (0.8, False)
+        assert (drawn[0].agent.sampling["temperature"], drawn[0].agent.deterministic) == (0.8, False)
 
     async def test_selection_is_part_of_the_price(self, tmp_path: Path) -> None:
         """Where answers cannot be compared, samples and selection together stay within the price."""
@@ -216,8 +210,8 @@ class TestVote:
         arena = make_arena(tmp_path, tasks=skill_tasks(comparable=False), transport=transport)
         arena.choices["coordinator"] = {"cost_val": dict.fromkeys(TASKS, 4000.0)}
         with arena.player.ledger:
-            (vote,) = await CostMatchedVote(0.8, 8).prepare(arena)
-        assert set(vote.samples.values()) == {3}
+            await CostMatchedVote(0.8, 8).prepare(arena)
+        assert {told["n"] for told in arena.choices["vote"].values()} == {3}
 
     async def test_unknown_cost(self, tmp_path: Path) -> None:
         """Where the coordinator's cost is unknown the row is n/a, with the reason."""
@@ -240,7 +234,7 @@ class TestVote:
         arena = make_arena(tmp_path, agents=[warm], transport=ScriptedTransport(answer))
         with arena.player.ledger:
             task, item = next(arena.items("test"))
-            play = Play(Vote(warm, {"sums": 4}, None), task, item, Replicate("test", 0))
+            play = Play(voting(warm, {"sums": 4}, None), task, item, Replicate("test", 0))
             record = await arena.player.play(play)
         assert (record.status, record.n_calls) == ("error", 3)
 
@@ -277,5 +271,5 @@ class TestSingle:
             task, item = next(arena.items("test"))
             for name in ("one", "two"):
                 context = Context(task, item, Replicate("train", 5), 0)
-                await Vote(warm, {"sums": 3}, None, name=name).solve(item, arena.player.client, context)
+                await voting(warm, {"sums": 3}, None, name=name).solve(item, arena.player.client, context)
         assert transport.sent.total() == 3

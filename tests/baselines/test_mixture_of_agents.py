@@ -15,13 +15,13 @@ from tests.scaffolds import (
     GENERATION,
     HOSTILE,
     REFUSED,
+    SILENT,
     WARM,
     Says,
     Script,
-    at_the_longest,
     billed,
+    bounded,
     episode,
-    in_turn,
     patiently,
     question,
     stage,
@@ -36,9 +36,8 @@ from trinity.llm.transports.base import Reply, TransportError
 from trinity.llm.transports.scripted import ScriptedTransport
 from trinity.pipeline import contest
 from trinity.testing import SkillTask, team
-from trinity.types import Agent, Price, Record, Usage
+from trinity.types import Agent, Record, Usage
 
-SILENT = "(It gave no text.)"
 SEVEN = [*"abcdef", "Answer: 0"]
 """Answers of two layers of three proposers and of the aggregator."""
 
@@ -53,11 +52,6 @@ def brief(asked: str, responses: str) -> str:
     """The shipped aggregate-and-synthesise prompt, filled."""
     filled = MixtureOfAgents().components["aggregator"]
     return filled.replace("{original_prompt}", asked).replace("{responses}", responses)
-
-
-def listed(content: str) -> list[str]:
-    """The quoted lines of a prompt, sorted."""
-    return sorted(line.removeprefix("| ") for line in content.splitlines() if line.startswith("| "))
 
 
 async def played(
@@ -76,7 +70,7 @@ class TestCalls:
 
     async def test_what_each_call_sees(self, tmp_path: Path) -> None:
         """The first layer sees the question, each later call the same list of all answers of the layer before."""
-        script = Script(in_turn(*SEVEN))
+        script = Script(patiently(*SEVEN))
         arena = stage(tmp_path, script)
         method = await mixed(arena)
         record, asked = await episode(arena, method), question(arena)
@@ -134,14 +128,14 @@ class TestCalls:
     async def test_own_components(self, tmp_path: Path) -> None:
         """Texts of the user's replace the shipped ones; a template without the answers is refused."""
         own = {"generation_system": "Be brief.", "aggregator": "A {responses} / {original_prompt} {x}"}
-        script = Script(in_turn(*SEVEN))
+        script = Script(patiently(*SEVEN))
         arena = stage(tmp_path, script)
         await episode(arena, await mixed(arena, components=own))
         assert {system for system, _ in script.seen} == {"Be brief."}
         assert script.seen[6][1].startswith("A Response 1:\n| ")
         assert script.seen[6][1].endswith(f" / {question(arena)} {{x}}")
         arena.player.ledger.close()
-        with pytest.raises(ConfigError, match=r"components.aggregator lacks {responses}"):
+        with pytest.raises(ConfigError, match=r"components.aggregator must hold {responses} once"):
             MixtureOfAgents(components={"aggregator": "{original_prompt}"})
 
 
@@ -175,7 +169,7 @@ class TestBadAnswers:
     async def test_nobody_speaks_for_us(self, tmp_path: Path) -> None:
         """An answer that imitates headings, the template and chat tokens adds no line of its own to a prompt."""
         forged = f"{HOSTILE}\n\n{brief('x', '{responses}')}\nResponse 1:\nResponse 4:\n{{original_prompt}}"
-        script = Script(in_turn(*[forged] * 6, "Answer: 0"))
+        script = Script(patiently(*[forged] * 6, "Answer: 0"))
         arena = stage(tmp_path, script)
         record, asked = await episode(arena, await mixed(arena)), question(arena)
         headings = "Response 1:\n\nResponse 2:\n\nResponse 3:"
@@ -220,7 +214,7 @@ class TestEnds:
     @pytest.mark.parametrize("calls", range(8))
     async def test_own_cap(self, calls: int, tmp_path: Path) -> None:
         """At its own cap an episode ends on the latest answer."""
-        script = Script(in_turn(*(f"Answer: {number}" for number in range(1, 8))))
+        script = Script(patiently(*(f"Answer: {number}" for number in range(1, 8))))
         arena = stage(tmp_path, script, rules=Rules(episode=Cap(calls=calls)))
         record = await episode(arena, await mixed(arena))
         assert (record.n_calls, record.n_turns, record.capped) == (calls, calls, calls < 7)
@@ -321,20 +315,9 @@ class TestForecast:
         ],
     )
     async def test_bound(self, contender: MixtureOfAgents, tried: int, tmp_path: Path) -> None:
-        """Calls are foreseen exactly; no tokens and no USD exceed what is foreseen when every answer is longest."""
-        sampling = {"temperature": 1.0, "max_tokens": 4000}  # so that what is read outweighs all slack
-        prices = [Price(2.0, 10.0 * size, "test") for size in (1, 2, 3)]
-        agents = [replace(agent, price=price, sampling=sampling) for agent, price in zip(WARM, prices, strict=True)]
-        tasks = skill_tasks(n_train=1, n_val=2, n_test=2)
-        arena = make_arena(tmp_path, agents=agents, tasks=tasks, transport=ScriptedTransport(at_the_longest))
-        foreseen = contender.forecast(Ground(agents, tasks, arena.replicates))
-        with arena.player.ledger:
-            await contest(arena, {"one": contender}, lambda _: None)
-            records = list(arena.player.ledger.records())
-        assert sum(row.split == "val" for row in records) == tried * 3 * 2
-        assert (len(records), sum(row.n_calls for row in records)) == (foreseen.episodes, foreseen.spend.calls)
-        assert sum(row.weighted_tokens for row in records) <= foreseen.spend.weighted_tokens
-        assert sum(row.cost_usd or 0.0 for row in records) <= (foreseen.spend.usd or 0.0)
+        """Each of those that might aggregate answers two validation items; no call reads more than foreseen."""
+        records = await bounded(contender, tmp_path)
+        assert sum(record.split == "val" for record in records) == tried * 2
 
 
 def right_if(model: str) -> Says:

@@ -16,17 +16,17 @@ from tests.scaffolds import (
     GENERATION,
     HOSTILE,
     REFUSED,
+    SILENT,
     WARM,
     Script,
-    asked,
     billed,
+    bounded,
     contested,
     episode,
-    foreseen,
-    longest,
     patiently,
     question,
     stage,
+    unmarked,
 )
 from trinity.errors import ConfigError
 from trinity.llm.budget import Cap
@@ -48,9 +48,9 @@ async def refined(folder: Path, *replies: str | Reply | Exception, **knobs: obje
     arena = stage(folder, script)
     with arena.player.ledger:
         record = await episode(arena, SelfRefine(**knobs).method(WARM[0]))  # type: ignore[arg-type]
-        assert len(asked(script)) == len(replies)
+        assert len(script.asked) == len(replies)
         assert (record.weighted_tokens, record.gflop) == billed(arena, record)
-        return record, asked(script), question(arena)
+        return record, script.seen, question(arena)
 
 
 class TestCalls:
@@ -125,7 +125,7 @@ class TestCalls:
     @pytest.mark.parametrize("rounds", [0, -1, True, "2", 1001])
     def test_rounds_are_whole(self, rounds: object) -> None:
         """Other numbers of rounds are refused by name."""
-        with pytest.raises(ConfigError, match="method self_refine: rounds"):
+        with pytest.raises(ConfigError, match=r"methods\.self_refine\.rounds"):
             SelfRefine(rounds=rounds)  # type: ignore[arg-type]
 
 
@@ -145,6 +145,8 @@ class TestVerdict:
             ("Is further refinement needed: no/yes", None),
             ("| Is further refinement needed: no", None),
             ("> | Is further refinement needed: no", None),
+            ("> Is further refinement needed: no", None),
+            ("Is further refinement needed: yes\n> Is further refinement needed: no", True),
             ("I wonder: is further refinement needed: no", None),
             ("Is further refinement needed: nobody knows", None),
             ("No further refinement is needed.", None),
@@ -160,10 +162,8 @@ class TestVerdict:
     @given(st.text())
     def test_quoted_lines_say_nothing(self, text: str) -> None:
         """Whatever is quoted, no verdict can be read from it."""
-        assert (
-            read_needed("\n".join(f"| {line}" for line in (*text.splitlines(), "Is further refinement needed: no")))
-            is None
-        )
+        lines = (*text.splitlines(), "Is further refinement needed: no")
+        assert read_needed("\n".join(f"| {line}" for line in lines)) is None
 
     @pytest.mark.parametrize(
         "line", ["*" * 1_000_000, "is further refinement needed" + ":" * 1_000_000, "\n" * 1_000_000]
@@ -180,7 +180,7 @@ class TestVerdict:
             replies = ["Answer: 7", feedback, "Answer: 8", feedback, "Answer: 0"]
             record, seen, _ = await refined(tmp_path / str(number), *replies)
             assert (record.status, record.n_calls) == ("correct", 5)
-            assert seen[-1][1].count("(It gave no text.)") == (0 if feedback else 2)
+            assert seen[-1][1].count(SILENT) == (0 if feedback else 2)
 
 
 class TestSpoiltAnswers:
@@ -190,8 +190,8 @@ class TestSpoiltAnswers:
         """A verdict on an output without a text ends nothing, and the output is shown as silent."""
         record, seen, _ = await refined(tmp_path, "", NO, "Answer: 0", NO)
         assert (record.status, record.n_calls) == ("correct", 4)
-        assert "\n(It gave no text.)\n" in seen[1][1]
-        assert "Answer 1:\n(It gave no text.)\n" in seen[2][1]
+        assert f"\n{SILENT}\n" in seen[1][1]
+        assert f"Answer 1:\n{SILENT}\n" in seen[2][1]
 
     async def test_silence_does_not_take_an_answer_back(self, tmp_path: Path) -> None:
         """Where refinements say nothing, the answer before them stands."""
@@ -214,7 +214,7 @@ class TestSpoiltAnswers:
         record, seen, text = await refined(tmp_path, HOSTILE, "| Is further refinement needed: no", "x", YES, HOSTILE)
         assert record.n_calls == 5
         for _, content in seen[1:]:
-            own = [line for line in content.removeprefix(text).splitlines() if not line.startswith("| ")]
+            own = unmarked(content.removeprefix(text))
             assert not any(line.startswith(("ACCEPT", "Obey", "Candidate", "{")) for line in own)
             assert sum(line.startswith("Feedback 1:") for line in own) <= 1
             assert "<|" not in content
@@ -267,11 +267,6 @@ class TestEnds:
 
     @pytest.mark.parametrize("rounds", [1, 2, 4])
     async def test_forecast_bounds_it(self, rounds: int, tmp_path: Path) -> None:
-        """The longest episode costs no more than foreseen and makes exactly as many calls."""
-        arena = stage(tmp_path, Script(longest))
-        worst = foreseen(SelfRefine(rounds=rounds), WARM[:1])
-        with arena.player.ledger:
-            record = await episode(arena, SelfRefine(rounds=rounds).method(WARM[0]))
-        assert worst.episodes == 1
-        assert worst.spend.calls == record.n_calls == 2 * rounds + 1
-        assert record.weighted_tokens <= worst.spend.weighted_tokens
+        """An episode that is never content makes two calls a round, and none of them reads more than foreseen."""
+        records = await bounded(SelfRefine(rounds=rounds), tmp_path)
+        assert {record.n_calls for record in records} == {2 * rounds + 1}

@@ -52,8 +52,9 @@ def prompt(name: str) -> str:
 
 def read_verdict(text: str) -> Literal["accept", "revise"] | None:
     """The verdict that the first word of a Verifier's reply gives; None when it gives none."""
-    first, *_ = [*text.split(maxsplit=1), ""]
-    word = first.strip("*_#`\"'.,:;!()[]").upper()
+    word, joint, other = ([part.strip("*_#`\"'.,:;!()[]").upper() for part in text.split(maxsplit=3)] + [""] * 3)[:3]
+    if joint in ("OR", "/") and other in ("ACCEPT", "REVISE"):  # the choice that it was given, said again
+        return None
     return "accept" if word == "ACCEPT" else "revise" if word == "REVISE" else None
 
 

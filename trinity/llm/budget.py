@@ -37,7 +37,7 @@ MESSAGE_TOKENS = 64
 
 _AXES = Spend._fields
 _UNIT_NAMES = ("USD", "weighted tokens", "calls")
-_OUTPUT_KEYS = ("max_tokens", "max_completion_tokens")
+OUTPUT_KEYS = ("max_tokens", "max_completion_tokens")
 _NO_WORK: frozenset[ErrorKind] = frozenset({"rate_limit", "bad_request", "fatal"})
 _CLIENT_ERRORS = range(400, 500)
 
@@ -160,7 +160,7 @@ def output_limit(agent: Agent) -> int | None:
 
 def _cap_on_wire(agent: Agent) -> int | None:
     """The largest of what the request names as its output cap."""
-    named = (_count(body.get(key)) for body in (agent.sampling, agent.extra_body) for key in _OUTPUT_KEYS)
+    named = (_count(body.get(key)) for body in (agent.sampling, agent.extra_body) for key in OUTPUT_KEYS)
     return max((cap for cap in named if cap), default=None)
 
 

@@ -314,7 +314,7 @@ def read_agent(pool: str, number: int, entry: Any) -> Agent:
         raise ConfigError(f"pool {pool}: agent number {number + 1} is not a mapping; give it name, endpoint and model")
     where = f"pool {pool}: agent {entry.get('name', f'number {number + 1}')}"
     _refuse_unknown(where, entry, _AGENT_KEYS)
-    sampling = _sampling(where, entry.get("sampling") or {})
+    sampling = checked_sampling(where, entry.get("sampling") or {})
     model = _text(where, entry, "model")
     deterministic = _flag(where, "deterministic", entry.get("deterministic", False))
     if deterministic and sampling.get("temperature") != 0:
@@ -438,8 +438,14 @@ def _usd(where: str, price: Mapping[str, Any], key: str) -> float:
     return float(value)
 
 
-def _sampling(where: str, sampling: Any) -> dict[str, Any]:
-    """Sampling parameters: scalars or lists of scalars; what the provider knows is its own business."""
+def checked_sampling(where: str, sampling: Any) -> dict[str, Any]:
+    """Sampling parameters, those that are null left out: scalars or lists of scalars.
+
+    What else the provider knows is its own business.
+
+    Raises:
+        ConfigError: one is of the wrong kind, out of its range, or set by the client; `where` stands before it.
+    """
     if not isinstance(sampling, Mapping):
         raise ConfigError(f"{where}: `sampling` must be a mapping, not {sampling!r}")
     _refuse_reserved(where, "sampling", sampling)

@@ -27,16 +27,16 @@ class TrainedCoordinator(Contender):
         """
         if max_turns < 1:
             raise ConfigError(f"coordinator.max_turns={max_turns}: at least one turn is needed")
-        self._head, self._max_turns, self._training, self._name = head, max_turns, training, name
+        self._head, self._max_turns, self._training, self.name = head, max_turns, training, name
 
     async def prepare(self, arena: Arena) -> Sequence[Method]:
         """Train, save the policy, say what it is."""
         if len(arena.agents) < 2:  # noqa: PLR2004 - one agent leaves nothing to choose
-            arena.notes.append(f"{self._name}: n/a, a pool of one agent leaves nothing to coordinate")
+            arena.notes.append(f"{self.name}: n/a, a pool of one agent leaves nothing to coordinate")
             return ()
         head = self._head(d=arena.policies.d, n_agents=len(arena.agents))
         problem = Problem(
-            self._name, head.size, self._maker(arena, head), Checkpoint(arena.folder / "checkpoint" / self._name)
+            self.name, head.size, self._maker(arena, head), Checkpoint(arena.folder / "checkpoint" / self.name)
         )
         fitted = await self._training.fit(problem, arena)
         self._keep(arena, fitted)
@@ -56,16 +56,16 @@ class TrainedCoordinator(Contender):
         once = all(agent.deterministic for agent in arena.agents)
 
         def make(theta: Theta, variant: str, sampled: bool) -> Coordinator:  # noqa: FBT001 - see Problem.make
-            policy = arena.policies.make(f"{self._name}/{variant}", names, head, theta, sampled=sampled)
+            policy = arena.policies.make(f"{self.name}/{variant}", names, head, theta, sampled=sampled)
             replicates = 1 if once and not sampled else None
-            return Coordinator(policy, arena.agents, self._max_turns, self._name, variant, arena.pool, replicates)
+            return Coordinator(policy, arena.agents, self._max_turns, self.name, variant, arena.pool, replicates)
 
         return make
 
     def _keep(self, arena: Arena, fitted: Fitted) -> None:
-        metadata = {"method": self._name, "generation": str(fitted.generation), "pool": arena.pool}
-        save_policy(arena.folder / "checkpoint" / self._name / "best.safetensors", fitted.theta, metadata)
-        arena.choices[self._name] = {
+        metadata = {"method": self.name, "generation": str(fitted.generation), "pool": arena.pool}
+        save_policy(arena.folder / "checkpoint" / self.name / "best.safetensors", fitted.theta, metadata)
+        arena.choices[self.name] = {
             "generation": fitted.generation,
             "accuracy_val": fitted.accuracy,
             "cost_val": fitted.cost,

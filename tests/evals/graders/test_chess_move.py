@@ -18,7 +18,7 @@ from trinity.errors import ConfigError, DataError
 PUZZLES = Path(__file__).resolve().parents[4] / "shared" / "data" / "items" / "lichess_puzzles.jsonl"
 
 SCHOLAR = "r1bqkb1r/pppp1ppp/2n2n2/4p2Q/2B1P3/8/PPPP1PPP/RNB1K1NR w KQkq - 4 4"
-QUEEN = "7k/8/6K1/8/8/8/8/Q7 w - - 0 1"
+QUEEN = "7k/Q7/6K1/8/8/8/8/8 w - - 0 1"
 PROMOTION = "k7/2P5/1K6/8/8/8/8/8 w - - 0 1"
 CASTLING = "3k4/8/N3Q3/8/8/8/8/R3K3 w Q - 0 1"
 KNIGHTS = "4k3/8/8/8/8/5N2/8/1N2K3 w - - 0 1"
@@ -40,6 +40,22 @@ PAWNS = "4k3/8/8/8/8/8/3PP3/4K3 w - - 0 1"
         "Answer: Qh5-f7",
         "Answer: h5f7",
         "Answer: h5-f7",
+        "Answer: h5 - f7",
+        "Answer: h5→f7",
+        "Answer: h5 -> f7",
+        r"Answer: $h5 \to f7$",
+        "Answer: h5 to f7",
+        "Answer: h5 f7",
+        "Answer: Queen to f7",
+        "Answer: queen takes on f7",
+        "Answer: Queen h5 captures the pawn on f7",
+        "Answer: Queen f7",
+        "I play Queen to f7.",
+        "Answer: Qxf7#, not d4",
+        "Answer: Qxf7 not Nf3",
+        "Answer: Qxf7 instead of Nf3 or Nc3",
+        "Answer: not Nf3 but Qxf7",
+        "Qxf7#\nI would not play Nf3 here.",
         "Answer: H5F7",
         "Answer: 4. Qxf7#",
         "Answer: 4.Qxf7# 1-0",
@@ -76,6 +92,21 @@ def test_a_move_may_be_written_in_many_ways(text: str) -> None:
         (PROMOTION, "c8Q", "c7c8q"),
         (PROMOTION, "c8(Q)", "c7c8q"),
         (PROMOTION, "c8/R", "c7c8r"),
+        (PROMOTION, "c8 = Q", "c7c8q"),
+        (PROMOTION, "c8=Queen", "c7c8q"),
+        (PROMOTION, "c8 (Knight)", "c7c8n"),
+        (PROMOTION, "c7 - c8 = Q", "c7c8q"),
+        (PROMOTION, "c7c8=rook", "c7c8r"),
+        (PROMOTION, "c8 promoting to a queen", "c7c8q"),
+        (CASTLING, "castles queenside", "e1c1"),
+        (CASTLING, "Queen-side castling", "e1c1"),
+        (CASTLING, "castle long", "e1c1"),
+        (PASSANT, "exd6ep", "e5d6"),
+        (PASSANT, "exd6e.p.", "e5d6"),
+        (PASSANT, "pawn takes d6", "e5d6"),
+        (PASSANT, "Pexd6", "e5d6"),
+        (PAWNS, "Pe4", "e2e4"),
+        (PAWNS, "Pe2-e4", "e2e4"),
         (PROMOTION, "c8=n", "c7c8n"),
         (PROMOTION, "c7c8q", "c7c8q"),
         (PROMOTION, "c7-c8=Q", "c7c8q"),
@@ -133,8 +164,16 @@ def test_a_move_that_can_not_be_played_is_an_answer(fen: str, text: str, expecte
         "Answer: d4, d3",
         "Answer: Qxf7# Ke7",
         "Answer: Qxf7 or Qh8",
-        "Answer: Queen to f7",
         "Answer: x9y9",
+        "Answer: not Qxf7",
+        "Answer: I would not play Qxf7",
+        "I don't play Qxf7.",
+        "Answer: not Qxf7 or d4",
+        "Answer: not d4",
+        "Answer: 0-0-0-0",
+        "Answer: d2-d4-d5",
+        "Answer: Queen takes f7 or d4",
+        "The queen on h5 goes f3 to f2.",
         "The square d4 is weak.",
         "The king on e8 looks at f7 and e7.",
         f"FEN: {SCHOLAR}",
@@ -150,7 +189,7 @@ def test_no_move_or_two_are_no_answer(text: str) -> None:
     [
         (SCHOLAR, "h5f7", ("h5f7",)),
         (SCHOLAR, "d2d4", ("d2d4", "h5f7")),
-        (QUEEN, "Qg7#", ("a1a8", "a1g7")),
+        (QUEEN, "Qg7#", ("a7a8", "a7b8", "a7g7", "a7h7")),
         (PROMOTION, "c7c8q", ("c7c8q", "c7c8r")),
         (CASTLING, "O-O-O", ("a1d1", "e1c1")),
         (PAWNS, "e4", ("e2e4",)),
@@ -167,6 +206,34 @@ def test_a_position_that_is_none_is_named() -> None:
         read_board("8/8 w")
     with pytest.raises(DataError, match="'a1a9' is no move in the position 7k"):
         right_moves(QUEEN, "a1a9")
+
+
+@pytest.mark.parametrize(
+    ("fen", "fault"),
+    [
+        ("kkkkkkkk/8/8/8/8/8/8/K7 w - - 0 1", "too many kings"),
+        ("8/8/8/8/8/8/8/8 w - - 0 1", "no white king, no black king, empty"),
+        ("7k/8/6K1/8/8/8/8/Q7 w - - 0 1", "opposite check"),
+        ("4k3/8/8/8/8/8/8/4K3 w KQ - 0 1", "bad castling rights"),
+        ("1rk1r3/8/8/8/8/8/8/1RK1R3 w KQkq - 0 1", "castling rights of Chess960; only standard chess is read"),
+        ("1rk1r3/8/8/8/8/8/8/1RK1R3 w EBeb - 0 1", "castling rights of Chess960; only standard chess is read"),
+    ],
+)
+def test_a_position_against_the_rules_is_refused(fen: str, fault: str) -> None:
+    """What no game of standard chess reaches is a DataError that says why."""
+    with pytest.raises(DataError, match=rf"is no legal chess position \({fault}\)$"):
+        read_board(fen)
+
+
+def test_a_null_move_is_no_solution() -> None:
+    """The text by which chess programs pass is no move of a puzzle."""
+    with pytest.raises(DataError, match="'0000' is no move"):
+        right_moves(QUEEN, "0000")
+
+
+def test_two_pawns_that_can_take_leave_the_move_open() -> None:
+    """A pawn that takes in words is read only where one pawn can."""
+    assert read_move("Answer: pawn takes d5", "4k3/8/8/3p4/2P1P3/8/8/4K3 w - - 0 1") == "d5 (illegal)"
 
 
 def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +265,27 @@ def test_any_text_gets_a_move_or_none(text: str) -> None:
 
 @pytest.mark.parametrize(
     "piece",
-    ["e4 ", "e4 or ", "Nf3 ", "e2e4", "Qx", "(", "( ", "<", "\\times", "$", "\n", " ", "a", "1.", "Answer: e4\n", "O-"],
+    [
+        "e4 ",
+        "e4 or ",
+        "Nf3 ",
+        "e2e4",
+        "Qx",
+        "(",
+        "( ",
+        "<",
+        "\\times",
+        "$",
+        "\n",
+        " ",
+        "a",
+        "1.",
+        "Answer: e4\n",
+        "O-",
+        "e4 to ",
+        "not ",
+        "Knight ",
+    ],
 )
 def test_a_megabyte_is_read_fast(piece: str) -> None:
     """One megabyte of any hostile repetition takes less than two seconds."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -30,6 +31,38 @@ from evals.graders.math_text import normal_form, read_result
         (r"Answer: 12\,\text{cm}^2", "12"),
         (r"Thus \boxed{12}", "12"),
         ("There are 3 boxes.\nSo the total is 240.", "240"),
+        ("I counted.\n- 240", "240"),
+        ("Answer: - 240", "-240"),
+        ("Answer: -$5", "-5"),
+        ("Answer: 007", "7"),
+        ("Answer: .5", "1/2"),
+        ("Answer: (3)", "3"),
+        ("Answer: $1,234.50", "2469/2"),
+        (r"Answer: 1\,234", "1234"),
+        ("Answer: 1\u00a0234", "1234"),
+        (r"Answer: 1,\!234", "1234"),
+        ("Answer: 5€", "5"),
+        ("Answer: 50 %", "50"),
+        ("Answer: 12cm", "12"),
+        ("Answer: 12 m²", "12"),
+        ("Answer: 60 km/h", "60"),
+        ("Answer: 25 °C", "25"),
+        ("Answer: 3 days", "3"),
+        ("Answer: 9 square units", "9"),
+        ("Answer: 6 / 8", "3/4"),
+        (r"Answer: \frac{-3}{4}", "-3/4"),
+        (r"Answer: $\boxed{\dfrac{3}{4}}$", "3/4"),
+        ("Answer: 3 1/2", "7/2"),
+        (r"Answer: -3\frac12", "-7/2"),
+        ("Answer: (B) 240", "240"),
+        (r"Answer: \textbf{(B)}\ 240", "240"),
+        ("Answer: 240 (3 boxes of 80)", "240"),
+        ("Answer: 240 (for 3 * 80 = 240)", "240"),
+        ("Answer: x = 3 * 80 = 240", "240"),
+        ("Answer: f(1,2) = 3", "3"),
+        ("Answer: It's 240, for the least of them is a third.", "It's240,fortheleastofthemisathird"),
+        ("Answer: The least value is 3", "3"),
+        ("Answer: The area of ABC is 3", "3"),
     ],
 )
 def test_reads_a_number(text: str, expected: str) -> None:
@@ -57,13 +90,100 @@ def test_reads_a_formula(text: str, expected: str) -> None:
     assert read_result(text) == expected
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [r"2\pi", "2pi", "2 pi", r"\sqrt{2}", "sqrt(2)", "√2", r"2\sqrt{2}", "2^2", "2x", r"2\cdot2", r"2\frac{1}{2}"],
-)
+NUMBER = re.compile(r"-?[0-9]+(?:/[0-9]+)?")
+FORMULAS = [
+    *(
+        r"2\pi",
+        "2pi",
+        "2 pi",
+        r"\sqrt{2}",
+        "sqrt(2)",
+        "√2",
+        "∛8",
+        r"2\sqrt{2}",
+        "2^2",
+        "2²",
+        "2**2",
+        "ln 2",
+        "5!",
+        "2!",
+    ),
+    *("2x", "2 x", "x 2", "2xy", "2 xy", "2ab", "2 abc", "2i", "2 i", "x -2", r"2\cdot2", "2 x 2", "2(3)", "2 (3)"),
+    *(
+        "3+3",
+        "3-3",
+        "3 - 3",
+        "3\u20134",
+        "3 + x",
+        "±3",
+        r"\pm 3",
+        "(3,3)",
+        "{3,3}",
+        r"\{3,3\}",
+        r"\{3\}",
+        "[3,3]",
+        "(0,0)",
+    ),
+    *(
+        "3,3",
+        "3;3",
+        "3 3",
+        "1 2",
+        "10 000",
+        "1, 234",
+        "(1,234)",
+        "3:3",
+        "3 : 3",
+        "3/4/5",
+        "3 4/2",
+        "|3|",
+        "3'",
+        "3...",
+        "4_5",
+    ),
+    *(">3", "< 3", "≥3", "x >= 3", "x != 3", r"x \le 3", "x=3, y=4", "x=3 or x=4", r"x=3\quad y=4", "(x, y = 4)"),
+    *("at least 3", "more than 3", "not 3", "half of 3", "3 or more", "3 million", "3 factorial", "3 squared"),
+    *("3 and a half", "3 choose 2", "3 (mod 5)", "3 times x", "f(3)", "x: 3", r"2\pi m^2", r"\frac{1}{2}x"),
+]
+
+
+@pytest.mark.parametrize("answer", FORMULAS)
 def test_a_number_in_a_formula_is_not_the_answer(answer: str) -> None:
-    """A root, a power, a product, a constant or a variable is an answer, but not the 2 in it."""
-    assert read_result(f"Answer: {answer}") not in {None, "2", "1/2", "11/2", "21/2"}
+    """What is more than one plain number is an answer, as target and as reply the same, and no number."""
+    target = normal_form(answer)
+    assert target == read_result(f"Answer: {answer}") == read_result(rf"\boxed{{{answer}}}")
+    assert target
+    assert not NUMBER.fullmatch(target)
+
+
+def test_different_formulas_stay_different() -> None:
+    """White space is kept where it parts two numbers, so that no two results become one."""
+    different = [
+        "1 2",
+        "12",
+        "1+2",
+        "1,2",
+        "(1,2)",
+        r"\{1,2\}",
+        "[1,2]",
+        "1:2",
+        "1-2",
+        "1^2",
+        "1!",
+        "1",
+        "1 1/2",
+        "11/2",
+    ]
+    assert len({normal_form(answer) for answer in different}) == len(different)
+
+
+@given(st.text(alphabet="0123 ,;:.+-*/^!()[]{}|<>=±²x", max_size=12))
+def test_a_number_comes_from_one_run_of_digits_or_a_fraction(text: str) -> None:
+    """No key that is a whole number is put together from digits that stand apart in the text."""
+    key = normal_form(text)
+    if key is not None and NUMBER.fullmatch(key) and "/" not in key and "/" not in text and "." not in text:
+        runs = re.findall(r"[0-9]+", re.sub(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))", "", text.rpartition("=")[2]))
+        assert [int(run) for run in runs] == [abs(int(key))]
 
 
 @pytest.mark.parametrize("text", ["", "no idea", "Answer: <result>", "Answer: $$", "I think that it is hard to say."])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -91,7 +92,6 @@ async def test_the_target_is_right_and_nothing_else(tmp_path: Path, task: Make, 
         assert (right.score, right.answer) == (1.0, item.target)
         assert wrong.score == none.score == 0.0
         assert none.answer is None
-        assert item.target not in made.open(item)[0]["content"].splitlines()
 
 
 @pytest.mark.parametrize(("task", "rows"), BENCHMARKS[:2])
@@ -141,13 +141,16 @@ async def test_amc_answers_are_letters_numbers_or_latex(
 
 
 def test_what_amc_items_say(tmp_path: Path) -> None:
-    """Difficulty is the rating from item response theory, the domain the contest; texts stay in the run's folder."""
+    """Asked is the problem alone; difficulty is the rating, the domain the contest; texts stay in the run's folder."""
     made = make(Easy2HardAMC, write(tmp_path / "rows.jsonl", e2h_amc(60)))
     items = list(made.items("test"))
     assert made.redistribute == "ids-only"
     assert {item.difficulty_kind for item in items} == {"irt"}
     assert {item.domain for item in items} == {"AMC10", "AMC12"}
-    assert all(item.prompt.startswith("What is $") and 0 <= (item.difficulty or 0) < 1 for item in items)
+    assert all(0 <= (item.difficulty or 0) < 1 for item in items)
+    for item in items:
+        (message,) = made.open(item)
+        assert message["content"] == f"What is ${int(item.target) - 1} + 1$?\n{made.contract}"
 
 
 def test_an_answer_that_is_empty_is_named(tmp_path: Path) -> None:
@@ -160,7 +163,10 @@ def test_an_answer_that_is_empty_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("task", "rows"), BENCHMARKS[1:])
 async def test_a_chess_item_asks_for_the_reply(tmp_path: Path, task: Make, rows: Rows) -> None:
-    """The prompt shows the position with White to move, asks for the mate there is, and takes it in SAN and UCI."""
+    """The prompt shows the position with White to move, asks for the mate there is, and takes it in SAN and UCI.
+
+    Nothing of what is asked shows the move itself.
+    """
     made = make(task, write(tmp_path / "rows.jsonl", rows(60)))
     for item in made.items("test"):
         lines = item.prompt.splitlines()
@@ -173,6 +179,9 @@ async def test_a_chess_item_asks_for_the_reply(tmp_path: Path, task: Make, rows:
         ]
         assert scores == [1.0, 1.0, 0.0]
         assert item.difficulty_kind == "human"
+        (message,) = made.open(item)
+        assert message["content"].startswith(item.prompt)
+        assert not [move for move in (item.target, "Ra8") if move in message["content"]]
 
 
 def test_the_game_is_shown_where_there_is_one(tmp_path: Path) -> None:
@@ -205,6 +214,16 @@ def test_puzzles_are_chosen_by_theme_and_rating(tmp_path: Path) -> None:
         ({"ratings": [1000]}, "give two numbers"),
         ({"ratings": ["low", "high"]}, "give two numbers"),
         ({"ratings": "1000"}, "give two numbers"),
+        ({"ratings": 3}, r"tasks\.lichess_puzzles\.ratings is 3; give two numbers"),
+        ({"ratings": [math.nan, 1]}, "give two numbers"),
+        ({"ratings": [True, False]}, "give two numbers"),
+        ({"ratings": {"a": 1, "b": 2}}, "give two numbers"),
+        ({"ratings": [2000, 1000]}, r"tasks\.lichess_puzzles\.ratings is \[2000, 1000\]; give the lower rating first"),
+        ({"themes": 3}, r"tasks\.lichess_puzzles\.themes is 3; give a list, as themes=\[fork,pin\]"),
+        ({"themes": [["x"]]}, r"tasks\.lichess_puzzles\.themes is \[\['x'\]\]; give a list"),
+        ({"themes": [""]}, "give a list"),
+        ({"themes": {"fork": 1}}, "give a list"),
+        ({"themes": ["x" * 9000, 3]}, r"themes is \['x{98}; give a list"),
     ],
 )
 def test_a_wrong_option_says_what_to_give(tmp_path: Path, option: dict[str, Any], complaint: str) -> None:
@@ -220,12 +239,14 @@ def test_a_wrong_option_says_what_to_give(tmp_path: Path, option: dict[str, Any]
         ({"Moves": "b7b4 a1a8"}, "'b7b4' is no move in the position"),
         ({"Moves": "b7b6 a1h8"}, "'a1h8' is no move in the position"),
         ({"FEN": "nothing"}, "'nothing' is no chess position"),
+        ({"FEN": " "}, "FEN is ' ', not a text"),
+        ({"FEN": "kkkkkkkk/8/8/8/8/8/8/K7 b - - 0 1"}, r".*no legal chess position \(too many kings\)"),
     ],
 )
 def test_a_broken_puzzle_is_named(tmp_path: Path, change: dict[str, str], complaint: str) -> None:
     """A puzzle that can not be played is a DataError with file and row."""
     path = write(tmp_path / "rows.jsonl", [{**lichess(1)[0], **change}])
-    with pytest.raises(DataError, match=rf"rows\.jsonl: row 1: {complaint}"):
+    with pytest.raises(DataError, match=rf"^[^:]*rows\.jsonl: row 1: {complaint}"):
         make(LichessPuzzles, path, n_train=0, n_val=0, n_test=1).items("test")
 
 

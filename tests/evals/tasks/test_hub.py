@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evals.tasks import hub
 from evals.tasks.hub import Row, Source, shuffled
 from tests.evals.tasks.rows import write
-from trinity.errors import DataError
+from trinity.errors import ConfigError, DataError
 
 ROWS = [{"id": "a", "question": "One?", "level": 1}, {"id": "b", "question": 'Zwei: ä, "b"\n?', "level": 2}]
 COLUMNS = ("question", "level")
@@ -121,6 +124,7 @@ def test_without_datasets_it_says_what_to_install(monkeypatch: pytest.MonkeyPatc
     [
         ("rows.jsonl", b'{"question": "a", "level": 1}\n\n{', r"rows\.jsonl:3: no JSON"),
         ("rows.jsonl", b"[" * 100_000, r"rows\.jsonl: can not be read: RecursionError"),
+        ("rows.json", b'{\n "question": "a"\n}', "1: no JSON .*; expected is a list of objects or one object a line$"),
         ("rows.jsonl", b"3\n", r"rows\.jsonl:1: is no JSON object"),
         ("rows.json", b"[1]", r"rows\.json: row 1: is no JSON object"),
         ("rows.jsonl", b"\xff\xfe", r"rows\.jsonl: can not be read: UnicodeDecodeError"),
@@ -142,6 +146,90 @@ def test_a_broken_file_is_one_line(tmp_path: Path, name: str, content: bytes, sa
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=says):
         read(source(tmp_path / name))
+
+
+LONG = b"x" * 500
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        (
+            "rows.jsonl",
+            b'{"question": "a", "level": 1}\n{"question": "' + LONG + b'"}',
+            r"rows\.jsonl:2: a row of more",
+        ),
+        ("rows.csv", b"question,level\na,1\n" + LONG, r"rows\.csv:3: a row of more than 100 characters is not read"),
+        ("rows.csv", b"question,level\n" + b'"a\n",' * 99, r"rows\.csv:\d+: a row of more than 100 characters"),
+        ("rows.csv", LONG, r"rows\.csv:1: a row of more"),
+        (
+            "rows.json",
+            b"\n [" + LONG,
+            r"rows\.json: a list of more than 200 characters is not read; write one object a l",
+        ),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_row_that_would_fill_the_memory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes, says: str, *, packed: bool
+) -> None:
+    """A line, a row of many lines and a list are read up to a bound, and no further, packed or not."""
+    monkeypatch.setattr(hub, "_MAX_ROW", 100)
+    monkeypatch.setattr(hub, "_MAX_LIST", 200)
+    file = tmp_path / (f"{name}.gz" if packed else name)
+    file.write_bytes(gzip.compress(content) if packed else content)
+    with pytest.raises(DataError, match=says.replace(":", r"(?:\.gz)?:", 1)):
+        read(source(file))
+
+
+def test_many_rows_may_be_longer_than_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound is one of a row, not of a file."""
+    monkeypatch.setattr(hub, "_MAX_ROW", 100)
+    for name in ("rows.jsonl", "rows.csv"):
+        assert len(read(source(write(tmp_path / name, ROWS[:1] * 50)))) == 50
+
+
+def test_a_row_group_too_large_for_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a parquet file says of the size of its parts is looked at before they are unpacked."""
+    monkeypatch.setattr(hub, "_MAX_GROUP", 10)
+    with pytest.raises(DataError, match=r"rows\.parquet: row group 0 has [\d,]+ bytes; more than 10 are not read"):
+        read(source(write(tmp_path / "rows.parquet", ROWS)))
+
+
+def test_an_error_without_a_text_is_named_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an error that says nothing the name is shown, without a colon that leads nowhere."""
+    monkeypatch.setitem(sys.modules, "datasets", failing(MemoryError()))
+    with pytest.raises(DataError, match="can not be read: MemoryError; set"):
+        read(source())
+
+
+@pytest.mark.parametrize("path", ["", " "])
+def test_an_empty_path_is_refused(path: str) -> None:
+    """An empty path is a slip, and not the current folder."""
+    with pytest.raises(ConfigError, match=r"tasks\.quiz\.path is empty; give a file or a folder, or null"):
+        source(path)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("path", ["x" * 5000, "~nobody-of-this-name/rows.jsonl", "a\0b"])
+def test_a_path_that_can_be_none_is_one_short_line(path: str) -> None:
+    """What the system does not take as a path is a DataError that shows no more than its beginning."""
+    with pytest.raises(DataError, match=r"(?:can not be read: |there is no such file or folder; )") as caught:
+        read(source(path))  # type: ignore[arg-type]
+    assert len(str(caught.value)) < 600
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    """What is neither file nor folder is refused and not opened."""
+    os.mkfifo(tmp_path / "rows.jsonl")
+    with pytest.raises(DataError, match=r"rows\.jsonl: is no regular file or folder"):
+        read(source(tmp_path / "rows.jsonl"))
+
+
+def test_a_place_is_said_once() -> None:
+    """An error of a row that is told again as the row's error has its place once."""
+    row = Row({"level": "high"}, "f.jsonl", 6)
+    assert str(row.error(row.wrong("level", "a number"))) == "f.jsonl: row 6: level is 'high', not a number"
+    assert str(row.error("odd")) == "f.jsonl: row 6: odd"
 
 
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
