@@ -332,7 +332,7 @@ class TestRows:
             ([["ann", "bob"]], "dan", "judge: there is no 'dan'"),
             ([["ann", "ann"]], None, "ann and ann are one backbone; take method debate"),
             ([["ann", "bob"], ["ann", "bob"]], None, "each pair once"),
-            ([], None, "needs pairs"),
+            ([], None, "give pairs of agents"),
         ],
     )
     def test_wrong_pairs(self, pairs: list[list[str]], judge: str | None, says: str) -> None:
@@ -343,7 +343,7 @@ class TestRows:
     @pytest.mark.parametrize("pair", ["ab", ["ann"], ["ann", "bob", "cat"], ["ann", 1], None])
     def test_no_pair(self, pair: object) -> None:
         """What is not two names is refused."""
-        with pytest.raises(ConfigError, match="give two names of agents a pair"):
+        with pytest.raises(ConfigError, match=r"methods\.debate_mixed\.pairs=.*give pairs of agents"):
             MixedDebate(pairs=[pair])  # type: ignore[list-item]
 
     def test_pairs_of_twins(self) -> None:

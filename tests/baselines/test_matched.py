@@ -13,7 +13,6 @@ from omegaconf import OmegaConf
 
 from baselines.backbones import PerBackbone, whole_number
 from baselines.best_of_n import BestOfN
-from baselines.cascade import Cascade
 from baselines.chosen import BestSingle
 from baselines.components import Parts
 from baselines.cot import GENERATION
@@ -36,7 +35,7 @@ from trinity.forecast import Ground
 from trinity.llm.transports.base import Reply, Request
 from trinity.llm.transports.scripted import ScriptedTransport
 from trinity.pipeline import contest
-from trinity.types import Agent, Price, Usage
+from trinity.types import Agent, Method, Price, Usage
 
 CALL = 2 * 500 * 1e9 / 1e9
 """GFLOP of one call of an agent of 1e9 parameters that reads 300 tokens and writes 200."""
@@ -73,6 +72,17 @@ class Repeat(PerBackbone):
     def reads(self) -> Sequence[int]:
         """Calls that read no other."""
         return [0] * self.times
+
+
+class Nobody(Repeat):
+    """A baseline that finds nobody to ask."""
+
+    name = "nobody"
+
+    async def prepare(self, arena: Arena) -> Sequence[Method]:
+        """No row, for a reason."""
+        arena.notes.append(f"{self.name}: n/a, nobody is there")
+        return ()
 
 
 def says_zero(_: Request) -> Reply:
@@ -201,19 +211,19 @@ class TestMatch:
         assert "no cost in gflop is known of coordinator on words" in arena.notes[0]
 
     @pytest.mark.parametrize(
-        ("baseline", "knob", "note"),
+        ("baseline", "note"),
         [
-            (Repeat, "times", "matched_repeat: n/a, its own cost in gflop is not known on sums, words, plans"),
-            (Cascade, "replicates", "matched_cascade: n/a, no cost in gflop is known of ann on validation items"),
+            (Repeat, "matched_repeat: n/a, its own cost in gflop is not known on sums, words, plans"),
+            (Nobody, "matched_nobody: n/a, nobody is there"),
         ],
     )
-    async def test_nothing_to_size(self, baseline: Any, knob: str, note: str, tmp_path: Path) -> None:
+    async def test_nothing_to_size(self, baseline: Any, note: str, tmp_path: Path) -> None:
         """Where the baseline's own cost is unknown, or it has no row, this one has none, and a note says why."""
         arena = arena_of(tmp_path, tasks=skill_tasks(n_val=0))
         priced(arena, all=CALL)
         with arena.player.ledger:
-            assert await Matched(baseline=partial(baseline), knob=knob, most=2).prepare(arena) == ()
-        assert [line.partition(";")[0] for line in arena.notes] == [note]
+            assert await matched(baseline=partial(baseline)).prepare(arena) == ()
+        assert arena.notes == [note]
 
 
 class TestBackbone:

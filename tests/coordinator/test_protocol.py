@@ -146,9 +146,20 @@ class TestVerdict:
         """Case and markup do not matter."""
         assert read_verdict(text) == "accept"
 
-    @pytest.mark.parametrize("text", ["", "I ACCEPT", "ACCEPTABLE", "ACCEPT/REVISE", "The answer is right", "{ACCEPT"])
+    @pytest.mark.parametrize("text", ["ACCEPT or not", "ACCEPT / fine", "ACCEPT, or I would have said REVISE"])
+    def test_a_word_that_goes_on(self, text: str) -> None:
+        """What follows the first word does not matter unless it is the other choice at once."""
+        assert read_verdict(text) == "accept"
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            *("", "I ACCEPT", "ACCEPTABLE", "ACCEPT/REVISE", "The answer is right", "{ACCEPT"),
+            *("ACCEPT or REVISE", "**REVISE** / **ACCEPT**", "Accept or revise: it is right"),
+        ],
+    )
     def test_unreadable(self, text: str) -> None:
-        """Anything else is no verdict."""
+        """Anything else is no verdict, and neither is the choice said again."""
         assert read_verdict(text) is None
 
     async def test_worker_cannot_accept_itself(self) -> None:

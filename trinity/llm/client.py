@@ -187,7 +187,13 @@ class Client:
             self._recent.move_to_end(request.hash)
             self.counts.shared += 1
         else:
-            answer = await self._found(agent, request) or await self._flight(agent, request, context)
+            if request.hash not in self._flights:
+                answer = await self._store.get(request.hash)
+            if answer is None:
+                answer = await self._flight(agent, request, context)
+            else:
+                self.counts.reused += 1
+                self._use(agent, request, answer)
         self.counts.logical += 1
         completion = self._completion(agent, request, answer)
         context.enter(place, completion)
@@ -213,21 +219,18 @@ class Client:
         await self.pool.close()
 
     def _request(self, agent: Agent, messages: Sequence[Message], context: Context) -> Request:
-        template = self._template(agent)
+        _, template = self._templates.get(id(agent)) or self._new_template(agent)
         if agent.deterministic:
             return template.request(messages, None)
         return template.request(messages, context.replicate, context.next_sample)
 
-    def _template(self, agent: Agent) -> Template:
+    def _new_template(self, agent: Agent) -> tuple[Agent, Template]:
         """What the agent's requests share; the agent is kept with it, so that its id stays its own."""
-        known = self._templates.get(id(agent))
-        if known is None:
-            if len(self._templates) >= RECENT_AGENTS:
-                self._templates.clear()
-            endpoint_id = self.pool.transport(agent).endpoint_id
-            known = agent, Template(endpoint_id, agent.model, agent.sampling, agent.extra_body)
-            self._templates[id(agent)] = known
-        return known[1]
+        if len(self._templates) >= RECENT_AGENTS:
+            self._templates.clear()
+        endpoint_id = self.pool.transport(agent).endpoint_id
+        made = self._templates[id(agent)] = agent, Template(endpoint_id, agent.model, agent.sampling, agent.extra_body)
+        return made
 
     def _reserve(self, agent: Agent, request: Request, context: Context) -> int:
         """A place in the episode's bill, if its own cap allows the call."""
@@ -237,16 +240,6 @@ class Client:
         if not fits_episode(self._rules.episode, context.spend(), worst):
             raise EpisodeCapError(f"agent {agent.name}: the call could pass the episode's cap {self._rules.episode}")
         return context.reserve(worst)
-
-    async def _found(self, agent: Agent, request: Request) -> Answer | None:
-        """The store's answer, noted as used by this run; None while an equal request is in flight."""
-        if request.hash in self._flights:
-            return None
-        answer = await self._store.get(request.hash)
-        if answer is not None:
-            self.counts.reused += 1
-            self._use(agent, request, answer)
-        return answer
 
     async def _flight(self, agent: Agent, request: Request, context: Context) -> Answer:
         """The answer that is being bought, by a call that may already be in flight."""

@@ -65,9 +65,9 @@ _DAMAGE = (ValueError, TypeError, AttributeError, LookupError, OverflowError, Re
 _first_value = json.JSONDecoder().raw_decode
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Answer:
-    """One complete answer, without the request that it answers (`CallTable.request` has it).
+    """One complete answer, without the request that it answers (`CallTable.request` has it); never changed.
 
     `request_hash` (64 hex digits) is the digest of the request. `usage` is what the provider reported or, with
     `estimated` set, what a tokenizer counted; None when neither is known. `latency_s` in seconds; `attempts` counts
@@ -100,8 +100,7 @@ class Answer:
         """Its columns in `calls`, as they were read or made once: store and ledger write the same row."""
         row = self._row  # read once: another thread may let go of it
         if row is None:
-            row = _encode(self)
-            object.__setattr__(self, "_row", row)
+            row = self._row = _encode(self)
         return row
 
 
@@ -323,17 +322,17 @@ def span(prefix: str) -> tuple[bytes, bytes]:
 
 
 _settings: dict[tuple[Any, ...], tuple[Mapping[str, Any], tuple[bytes, bytes]]] = {}
-"""Settings of recent requests by the identity of their values, which are kept with them so that none is taken anew."""
+"""Settings of recent requests by their keys and the identity of their values, which are kept lest one is taken anew."""
 
 
 def _settings_part(request: Mapping[str, Any]) -> tuple[bytes, bytes]:
     """The part that all requests of an agent share: made once, for it is asked for with every call."""
-    settings = {key: value for key, value in request.items() if key not in _APART}
-    place = tuple([id(value) for value in settings.values()])
+    place = (*request, *[id(value) for key, value in request.items() if key not in _APART])
     known = _settings.get(place)
-    if known is None or known[0].keys() != settings.keys():
+    if known is None:
         if len(_settings) >= RECENT_SETTINGS:
             _settings.clear()
+        settings = {key: value for key, value in request.items() if key not in _APART}
         known = _settings[place] = settings, part(pack(settings))
     return known[1]
 
