@@ -25,6 +25,7 @@ PUT_IN: Mapping[str, Any] = yaml.safe_load((ROOT / "conf" / "pool" / "study.yaml
 ]
 WORDS = ("+experiment=orchestration", "pool=study", "task=study", "~tasks.study_b", "concurrency=64")
 BY = "study_a"
+pytestmark = pytest.mark.timeout(900)  # half a minute of work, which a machine that serves models as well stretches
 CALLS = {"task_only": 1, "cot": 1, "self_refine": 4, "best_of_n": 4, "debate": 5}
 """Each method's in the study; refining ends after its first round here."""
 

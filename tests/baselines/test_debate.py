@@ -343,7 +343,7 @@ class TestRows:
     @pytest.mark.parametrize("pair", ["ab", ["ann"], ["ann", "bob", "cat"], ["ann", 1], None])
     def test_no_pair(self, pair: object) -> None:
         """What is not two names is refused."""
-        with pytest.raises(ConfigError, match=r"methods\.debate_mixed\.pairs=.*give pairs of agents"):
+        with pytest.raises(ConfigError, match=r"methods\.debate_mixed\.pairs=.*: give (pairs|a list)"):
             MixedDebate(pairs=[pair])  # type: ignore[list-item]
 
     def test_pairs_of_twins(self) -> None:
