@@ -58,6 +58,16 @@ def answers(card: Path) -> dict[str, str | None]:
     return {row.task: row.answer for row in read_records(card / "records.parquet")}
 
 
+def test_a_card_has_the_analysis(make_run: MakeRun, tmp_path: Path) -> None:
+    """Where a run was analysed its card has the analysis, and a card made anew without it replaces the old one."""
+    run = make_run()
+    (run / "analysis.json").write_text('{"tasks": {}}')
+    card = write_card(run, tmp_path / "cards", "first")
+    assert json.loads((card / "analysis.json").read_text()) == {"tasks": {}}
+    (run / "analysis.json").unlink()
+    assert not (write_card(run, tmp_path / "cards", "first") / "analysis.json").exists()
+
+
 def test_a_card_has_three_files(make_run: MakeRun, tmp_path: Path) -> None:
     """Manifest and summary as the run has them, the records, and nothing else; no temporary folder stays."""
     run = make_run()

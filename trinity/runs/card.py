@@ -1,4 +1,4 @@
-"""Run cards: what of a run may leave its folder, as a folder of three files that is kept with the code."""
+"""Run cards: what of a run may leave its folder, as a folder of a few files that is kept with the code."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from trinity.runs.manifest import read_finished
 from trinity.runs.records import read_records, write_records
 from trinity.runs.sharing import shareable_manifest, shareable_records
 
-FILES = ("manifest.json", "summary.json", "records.parquet")
+FILES = ("manifest.json", "summary.json", "analysis.json", "records.parquet")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def write_card(run: Path, root: Path, name: str, *, force: bool = False) -> Path:
-    """Write `root/name` with the run's manifest, summary and records, without the answers that may not leave it.
+    """Write `root/name` with the run's manifest, summary, analysis and records, without what may not leave it.
+
+    The analysis is left out where the run has none.
 
     Args:
         run: a finished run's folder.
@@ -47,6 +49,8 @@ def write_card(run: Path, root: Path, name: str, *, force: bool = False) -> Path
         new.mkdir(parents=True)
         write_json(new / "manifest.json", shareable_manifest(manifest))
         write_json(new / "summary.json", read_json(run / "summary.json"))
+        if (run / "analysis.json").exists():
+            write_json(new / "analysis.json", read_json(run / "analysis.json"))
         write_records(new / "records.parquet", shareable_records(read_records(run / "records.parquet"), manifest))
         _put(new, card)
     except OSError as error:
