@@ -138,6 +138,7 @@ class Matched(Contender):
         costs = {task: size.cost for task, size in sizes.items()}
         facts = {"match": self._match, "axis": arena.axis, "cost_val": costs, "tasks": told}
         arena.choices[self.name] = {**chosen, **facts}
+        arena.note_limit(self.name, self._match, [task for task, entry in told.items() if entry["at_limit"]])
         dearer = [task for task, entry in told.items() if entry["dearer"]]
         if dearer:
             smallest = f"{self._knob}={self._least}"

@@ -73,9 +73,11 @@ class CostMatchedVote(Contender):
                 "axis": arena.axis,
                 "matched_cost_val": targets[task],
                 "dearer": costs[task] > targets[task],
+                "at_limit": samples[task] == self._most,
             }
             for task in arena.tasks
         }
+        arena.note_limit("vote", self._match, [task for task in samples if samples[task] == self._most])
         return [voting(agent, samples, self._replicates)]
 
     def forecast(self, ground: Ground) -> Forecast:

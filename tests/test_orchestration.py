@@ -133,6 +133,12 @@ class TestAnalysis:
             true = sum(expected(model, method) - expected(model, "cot") for model in MODELS) / len(MODELS)
             assert rows[method]["ci_low"] < true < rows[method]["ci_high"], method
 
+    def test_the_report_says_it(self, run: Path) -> None:
+        """The report's first sentences say which methods pay over all backbones, before any single row."""
+        text = (run / "report.md").read_text("utf-8").replace("\\", "")
+        assert f"self_refine on {BY}, over all backbones: better" in text
+        assert text.index("over all backbones: better") < text.index("Of single backbones")
+
     def test_difficulty(self, found: dict[str, Any]) -> None:
         """Harder items are answered less often, in every quarter and by rank."""
         assert found["difficulty"]["spearman"]["rho"] < -0.5

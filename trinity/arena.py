@@ -94,6 +94,12 @@ class Arena:
             for item in self.player.ledger.items(name, split):
                 yield task, item
 
+    def note_limit(self, method: str, match: str, tasks: Sequence[str]) -> None:
+        """Say for the report on which tasks `method` is as large as it may be, and so not at the price of `match`."""
+        if tasks:
+            on = ", ".join(tasks)
+            self.notes.append(f"{method}: at its largest size on {on}, where it may cost less than {match}")
+
     def count(self, split: Split) -> int:
         """How many items a split has."""
         return sum(self.player.ledger.count_items(name, split) for name in self.tasks)

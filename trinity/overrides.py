@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SEARCH_PATH = "hydra.searchpath"
 _LARGEST = 2**63 - 1
 _PLUS, _EMPTY_IS_A_VALUE = "experiment", "weights.sources"
-_OPEN = re.compile(r"(backbones\.sampling|methods\.[^.=]+\.(?:components|backbones))[.=]")
+_OPEN = re.compile(r"(backbones\.sampling|methods\.[^.=]+\.(?:components|backbones|name))[.=]")
 """Branches whose keys are their owner's and not in the configuration: a word may bring a new one without a plus."""
 
 

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from evals.report.blocks import Block, Bullets, Command, Grid, Part, Text
 from evals.report.canvas import Picture, pool_caption
-from evals.report.content_analysis import analysis_parts
+from evals.report.content_analysis import analysis_parts, over_backbones
 from evals.report.data import ReportData
 from evals.report.plots_use import GRADES
 from evals.report.rows import ALL, Row
@@ -25,7 +25,7 @@ def parts(data: ReportData, pictures: Pictures) -> list[Part]:
     """All parts of a report but its transcripts; `pictures` by name, those that were drawn."""
     summary, manifest = data.summary, data.manifest
     found = [
-        *_results(summary),
+        *_results(summary, over_backbones(data.analysis)),
         *_pictured("Accuracy and cost", pictures, "accuracy_cost"),
         *analysis_parts(data.analysis, pictures),
         _headroom(summary),
@@ -74,11 +74,11 @@ def _commit(git: Mapping[str, Any]) -> str:
     return f"Code: commit {git['commit']}{dirty}" if git.get("commit") else ""
 
 
-def _results(summary: Mapping[str, Any]) -> Iterator[Part]:
-    """The table over all tasks, what it says, and a table per task."""
+def _results(summary: Mapping[str, Any], first: Sequence[str]) -> Iterator[Part]:
+    """The table over all tasks, what it says after what is to be said `first`, and a table per task."""
     tasks = tasks_of(summary)
     yield Part("Results", [_table(summary, ALL), Text(" ".join(reading(summary)))])
-    yield Part("What this run can and cannot say", [Bullets(findings(summary))], 3)
+    yield Part("What this run can and cannot say", [Bullets([*first, *findings(summary)])], 3)
     for name in tasks if len(tasks) > 1 else ():
         yield Part(name, [Text(title(summary, name)), _table(summary, name)], 3)
 

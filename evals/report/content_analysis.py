@@ -30,7 +30,9 @@ from evals.report.blocks import (
 from evals.report.canvas import Picture, pool_caption
 from evals.report.content_costs import Tasks, cost_parts
 from evals.report.plots_difficulty import QUARTILES, against, interacts
-from evals.report.text import detectable_points, number
+from evals.report.table import verdict
+from evals.report.text import clean, detectable_points, number
+from evals.stats.methods import known
 
 
 def analysis_parts(analysis: Mapping[str, Any], pictures: Mapping[str, Picture]) -> list[Part]:
@@ -57,6 +59,31 @@ def _entries(tasks: Tasks, key: str) -> list[Entry]:
 
 
 CHANGED: Sequence[Column] = (("repaired", text_of("wins")), ("broken", text_of("losses")))
+
+
+def over_backbones(analysis: Mapping[str, Any]) -> list[str]:
+    """Sentences on each method over all backbones, a task at a time, where it was played on several.
+
+    What holds of a method may be shown of none of its rows, each of which has fewer answers and more rows beside it.
+    """
+    tasks = {name: task for name, task in (analysis.get("tasks") or {}).items() if len(_played_on(task)) > 1}
+    told = []
+    for name, task in tasks.items():
+        rows = [row for row in task["pooled"] if known(row["method"]).role == "method" and row["p_holm"] is not None]
+        told += [
+            f"{row['method']} on {name}, over all backbones: "
+            + verdict(row["difference"], (row["ci_low"], row["ci_high"]), row["p_holm"], row["n_items"])
+            for row in rows
+        ]
+    if not told:
+        return []
+    family = "Of single backbones, each tested beside the rows of all methods and backbones, over all tasks:"
+    return [*(clean(sentence, 600) for sentence in told), family]
+
+
+def _played_on(task: Mapping[str, Any]) -> set[str]:
+    """Backbones on which a method was compared."""
+    return {row["backbone"] for row in task.get("interaction") or ()}
 
 
 def _against(tasks: Tasks, reference: str) -> list[Block]:

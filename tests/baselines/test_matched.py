@@ -130,7 +130,7 @@ class TestSize:
             "at_limit": False,
         }
         assert told["plans"]["at_limit"]
-        assert arena.notes == []
+        assert arena.notes == ["matched_repeat: at its largest size on plans, where it may cost less than coordinator"]
 
     async def test_dearer_at_the_smallest(self, tmp_path: Path) -> None:
         """Where even the smallest size costs more it is played at that size, and a note says so."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from evals.report.analysis import build_analysis
 from evals.report.blocks import Block, Bullets, Grid, Part, Text
-from evals.report.content_analysis import analysis_parts
+from evals.report.content_analysis import analysis_parts, over_backbones
 from evals.stats.study import COLUMNS, studies
 from tests.evals.report.conftest import MANIFEST
 from trinity.runs.records import columns_of
@@ -352,3 +352,33 @@ def test_a_real_analysis_can_be_told(run_records: list[Record]) -> None:
     rows = grids(analysis_parts(found, {}))
     assert {row[0] for row in rows} == {"choice", "sums"}
     assert {"lookup", "coordinator sampled"} <= {row[1] for row in rows}
+
+
+def pooled(method: str, difference: float, p_holm: float | None) -> dict[str, Any]:
+    """A method's difference over all backbones."""
+    ends = {"ci_low": difference - 0.05, "ci_high": difference + 0.05}
+    return {"method": method, "n_items": 60, "difference": difference, "p_holm": p_holm, **ends}
+
+
+def told(*rows: dict[str, Any], backbones: Sequence[str] = ("a", "b")) -> list[str]:
+    """The sentences of one task whose methods were played on some backbones."""
+    played = [{"backbone": backbone} for backbone in backbones]
+    return over_backbones({"tasks": {"sums": {"pooled": list(rows), "interaction": played}}})
+
+
+def test_methods_over_all_backbones_come_first() -> None:
+    """A sentence a method, better or worse by its own adjusted p, and what the sentences after them are about."""
+    first, second, last = told(pooled("debate", 0.087, 0.024), pooled("best_of_n", -0.01, 0.8))
+    assert first == (
+        "debate on sums, over all backbones: better, +8.7 points on 60 items graded for both, p 0.024 adjusted."
+    )
+    assert "best_of_n on sums, over all backbones: no difference is shown" in second
+    assert last.startswith("Of single backbones")
+
+
+def test_nothing_is_pooled_over_one_backbone() -> None:
+    """One backbone, controls alone, differences without a test and runs without an analysis: no sentence."""
+    assert told(pooled("debate", 0.1, 0.01), backbones=["a"]) == []
+    assert told(pooled("task_only", 0.1, 0.01)) == []
+    assert told(pooled("debate", 0.1, None)) == []
+    assert over_backbones({}) == []
