@@ -376,7 +376,8 @@ class TestFailures:
         late = await failure(server, model, stall(0.5), {"read_timeout_s": 0.05})
         assert (late.kind, len(server.paths)) == ("timeout", 2)
         late = await failure(server, model, stall(0.5), {"total_timeout_s": 0.05})
-        assert (late.kind, len(server.paths)) == ("timeout", 3)
+        assert late.kind == "timeout"
+        assert len(server.paths) <= 3  # the time may be over before the request is out
 
     async def test_nobody_listening_is_a_refused_connection(self, server: Server) -> None:
         """The client can stop a run whose endpoint does not exist."""
