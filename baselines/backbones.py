@@ -49,16 +49,16 @@ class Backbones:
             different.setdefault(asked_as(agent), agent)
         return list(different.values())
 
-    def named(self, pool: Sequence[Agent], names: Sequence[str], key: str) -> list[Agent]:
+    def named(self, pool: Sequence[Agent], wanted: Sequence[str], key: str) -> list[Agent]:
         """Agents of the pool as backbones, one a name, whatever `agents` says; `key` is where the names were given.
 
         Raises:
             ConfigError: a name is of no agent.
         """
         known = {agent.name: agent for agent in pool}
-        for name in names:
+        for name in wanted:
             check_choice(key, name, known)
-        return [self._backbone(known[name]) for name in names]
+        return [self._backbone(known[name]) for name in wanted]
 
     def each(self, pool: Sequence[Agent]) -> list[Agent]:
         """Every agent of the pool as a backbone, whatever `agents` says."""
@@ -140,13 +140,13 @@ class Orchestrated(Contender):
         """Any agent of the pool as a backbone."""
         return self.backbones.each(pool)
 
-    def named(self, pool: Sequence[Agent], key: str, *given_names: str | None) -> list[Agent]:
+    def named(self, pool: Sequence[Agent], key: str, *wanted: str | None) -> list[Agent]:
         """The agents that the setting `key` names, as backbones; None names nobody.
 
         Raises:
             ConfigError: a name is of no agent.
         """
-        given = [name for name in given_names if name is not None]
+        given = [name for name in wanted if name is not None]
         return self.backbones.named(pool, given, f"methods.{self.name}.{key}")
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from baselines.backbones import Orchestrated
 from baselines.components import load
 from tests.ground import AGENTS, make_arena
 from trinity.arena import Arena, Contender
@@ -196,3 +197,28 @@ async def bounded(
     assert len(paid) == len(records)
     assert sum(paid) <= foreseen.spend.usd
     return records
+
+
+async def exchanged(
+    folder: Path, contender: Contender, *replies: str | Reply | Exception
+) -> tuple[Record, Script, str]:
+    """The record of an episode of the contender's first method, its script, and the question.
+
+    The episode uses all replies, and is billed what its calls cost by the ledger.
+    """
+    script = Script(patiently(*replies))
+    arena = stage(folder, script)
+    with arena.player.ledger:
+        method, *_ = await contender.prepare(arena)
+        record = await episode(arena, method)
+        assert len(script.asked) == len(replies)
+        assert (record.weighted_tokens, record.gflop) == billed(arena, record)
+        return record, script, question(arena)
+
+
+def shipped(contender: Orchestrated, component: str, **values: str) -> str:
+    """The text of a component with its placeholders replaced, one after another."""
+    filled = contender.components[component]
+    for name, value in values.items():
+        filled = filled.replace(f"{{{name}}}", value)
+    return filled

@@ -213,6 +213,10 @@ def _models(tasks: Tasks, reference: object) -> list[Block]:
         return []
     told = [f"Mixed-effects logistic models of a right answer, items random. {_told(bool(ratios))}"]
     told += _stand_ins(models, reference) if ratios else []
+    told.append(
+        "They take the answers to an item as drawn one by one: where methods share samples (docs/baselines.md) they "
+        "reject M0 too often, and the paired differences count."
+    )
     tables = [draw(rows) for draw, rows in ((_odds, ratios), (_tests, tests), (_fits, fits)) if rows]
     return [Text(" ".join(told)), *tables]
 

@@ -26,8 +26,8 @@ LOG_FROM = 10
 """Costs that differ by more than this factor are drawn on a logarithmic axis."""
 LEADER_FROM = 14
 """A label farther than this (pixels) from its point gets a line to it."""
-
-
+LABEL_WIDTH = 40
+"""Characters of a label's line."""
 MOST_LABELS = 14
 """Points that each have their name beside them; of more, colours and shapes tell most."""
 
@@ -79,7 +79,7 @@ def _dots(summary: Mapping[str, Any]) -> list[Dot]:
     for row in _drawn(summary):
         groups.setdefault((row[key], row["accuracy"]), []).append(row)
     dots = [
-        Dot(cost, max(rows, key=weight), "\n= ".join(picture_text(_short(row, weights), 30) for row in rows))
+        Dot(cost, max(rows, key=weight), "\n= ".join(picture_text(_short(row, weights), LABEL_WIDTH) for row in rows))
         for (cost, _), rows in groups.items()
     ]
     return sorted(dots, key=lambda dot: (weight(dot.row), dot.cost))

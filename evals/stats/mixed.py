@@ -11,11 +11,11 @@ interactions and gives those effects their standard errors.
 
 What to keep in mind: rows of one item and LLM are taken as independent given both random effects. Replicates of one
 method that resemble each other beyond that make its interval too narrow; methods that share a sample
-(docs/baselines.md) put it into the second effect, which makes log-odds larger than separate samples would, and too wide
-the interval of a method that often returns the other's answer. The Laplace approximation, lme4's and glmmTMB's too,
-estimates variances between groups of a few answers too small; over simulated studies log-odds and intervals of methods
-show nothing of it. Standard errors take variances as known: those of intercept and difficulty are 2 to 3 % smaller than
-lme4's, those of methods are the same.
+(docs/baselines.md) put it into the second effect, which makes log-odds larger than separate samples would, the interval
+of a method that often returns the other's answer too wide, others' too narrow, and M0 too often rejected. The Laplace
+approximation, lme4's and glmmTMB's too, estimates variances between groups of a few answers too small; over simulated
+studies log-odds and intervals of methods show nothing of it. Standard errors take variances as known: those of
+intercept and difficulty are 2 to 3 % smaller than lme4's, those of methods are the same.
 """
 
 from __future__ import annotations

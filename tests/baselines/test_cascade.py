@@ -21,12 +21,11 @@ from tests.scaffolds import (
     SILENT,
     WARM,
     Script,
-    billed,
     bounded,
     contested,
     episode,
+    exchanged,
     patiently,
-    question,
     stage,
     system,
     unmarked,
@@ -46,15 +45,9 @@ Told = tuple[Record, list[tuple[str, str, str]], str]
 
 async def told(folder: Path, *replies: str | Reply | Exception, **knobs: Any) -> Told:
     """The record of an episode of ann, bob, cat; who was asked, after what, about what; the question."""
-    script = Script(patiently(*replies))
-    arena = stage(folder, script)
-    with arena.player.ledger:
-        (method,) = await Cascade(**{"order": NAMES, **knobs}).prepare(arena)
-        record = await episode(arena, method)
-        assert len(script.asked) == len(replies)
-        assert (record.weighted_tokens, record.gflop) == billed(arena, record)
-        whom = [request.model for request in script.asked]
-        return record, [(model, *what) for model, what in zip(whom, script.seen, strict=True)], question(arena)
+    record, script, asked = await exchanged(folder, Cascade(**{"order": NAMES, **knobs}), *replies)
+    whom = [request.model for request in script.asked]
+    return record, [(model, *what) for model, what in zip(whom, script.seen, strict=True)], asked
 
 
 class TestCalls:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from tests.scaffolds import (
     episode,
     patiently,
     question,
+    shipped,
     stage,
     system,
     unmarked,
@@ -52,13 +54,7 @@ PLAN = (
 )
 PLANNER_SYSTEM = Conductor().components["planner_system"]
 
-
-def text(component: str, **values: str) -> str:
-    """The shipped text of a component with its placeholders replaced, one after another."""
-    filled = Conductor().components[component]
-    for name, value in values.items():
-        filled = filled.replace(f"{{{name}}}", value)
-    return filled
+text = partial(shipped, Conductor())
 
 
 def step_prompt(asked: str, earlier: str, subtask: str, *, last: bool = False) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from tests.scaffolds import (
     episode,
     patiently,
     question,
+    shipped,
     stage,
     unmarked,
 )
@@ -48,12 +50,7 @@ def debate(components: dict[str, str] | None = None) -> DebateRound:
     return Debate(components=components).method(ANN)
 
 
-def text(component: str, **values: str) -> str:
-    """The shipped text of a component with its placeholders replaced, one after another."""
-    filled = Debate().components[component]
-    for name, value in values.items():
-        filled = filled.replace(f"{{{name}}}", value)
-    return filled
+text = partial(shipped, Debate())
 
 
 class Greeting(SkillTask):

@@ -24,6 +24,7 @@ from tests.scaffolds import (
     episode,
     patiently,
     question,
+    shipped,
     stage,
     unmarked,
 )
@@ -50,8 +51,7 @@ async def mixed(arena: Arena, **knobs: object) -> Layers:
 
 def brief(asked: str, responses: str) -> str:
     """The shipped aggregate-and-synthesise prompt, filled."""
-    filled = MixtureOfAgents().components["aggregator"]
-    return filled.replace("{original_prompt}", asked).replace("{responses}", responses)
+    return shipped(MixtureOfAgents(), "aggregator", original_prompt=asked, responses=responses)
 
 
 async def played(

@@ -19,12 +19,11 @@ from tests.scaffolds import (
     SILENT,
     WARM,
     Script,
-    billed,
     bounded,
     contested,
     episode,
+    exchanged,
     patiently,
-    question,
     stage,
     unmarked,
 )
@@ -44,13 +43,8 @@ Seen = list[tuple[str, str]]
 
 async def refined(folder: Path, *replies: str | Reply | Exception, **knobs: object) -> tuple[Record, Seen, str]:
     """The record of an episode on the first agent, what its calls saw, and the question; uses all replies."""
-    script = Script(patiently(*replies))
-    arena = stage(folder, script)
-    with arena.player.ledger:
-        record = await episode(arena, SelfRefine(**knobs).method(WARM[0]))  # type: ignore[arg-type]
-        assert len(script.asked) == len(replies)
-        assert (record.weighted_tokens, record.gflop) == billed(arena, record)
-        return record, script.seen, question(arena)
+    record, script, asked = await exchanged(folder, SelfRefine(**knobs), *replies)  # type: ignore[arg-type]
+    return record, script.seen, asked
 
 
 class TestCalls:

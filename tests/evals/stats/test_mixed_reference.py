@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy.stats import binom
 
 from evals.stats.mixed import DifficultyModels, difficulty_models
-from tests.evals.stats.reference import calibration, compute
+from tests.evals.stats.reference import calibration, compute, shared_samples
 from tests.evals.stats.reference.simulated import METHODS, STUDIES, fingerprint, simulated
 
 REFERENCE: dict[str, Any] = json.loads(compute.REFERENCE.read_text("utf-8"))
@@ -132,6 +133,28 @@ def test_intervals_and_tests_keep_their_promise() -> None:
     for one in (*summary["coverage"].values(), *summary["rejected"].values()):
         assert one["inside"] is (one["band"][0] <= one["value"] <= one["band"][1])
         assert one["inside"], one
+
+
+@pytest.mark.parametrize("kind", shared_samples.KINDS)
+def test_shared_samples_can_be_repeated(kind: str) -> None:
+    """The first study gives the stored estimates again, and the stored summary is that of the stored 100 studies."""
+    stored = json.loads(shared_samples.RESULT.read_text("utf-8"))
+    found = shared_samples.outcome(0, shared=shared_samples.KINDS[kind])
+    for key, values in stored["studies"][kind][0].items():
+        assert found[key] == pytest.approx(values, abs=2e-3), key
+    assert len(stored["studies"][kind]) == shared_samples.N_STUDIES
+    assert shared_samples.summary(stored["studies"][kind]) == stored["summary"][kind]
+
+
+def test_shared_samples_harm_the_models_alone() -> None:
+    """With shared samples M0 is rejected too often and errors miss the true spread; paired differences stay at zero."""
+    found = json.loads(shared_samples.RESULT.read_text("utf-8"))["summary"]
+    low, high = binom.interval(0.95, shared_samples.N_STUDIES, shared_samples.LEVEL)
+    assert low <= found["own"]["rejected"] * shared_samples.N_STUDIES <= high < 100 * found["shared"]["rejected"]
+    errors = found["shared"]["se_over_spread"]
+    assert errors["refine"] > 1.3
+    assert errors["debate"] < 1
+    assert all(abs(one) < 0.01 for one in found["shared"]["mean_difference"].values())
 
 
 def test_an_interrupted_calibration_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

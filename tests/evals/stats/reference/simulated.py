@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evals.stats.study import Study
 
@@ -33,20 +34,37 @@ def simulated(seed: Sequence[int], n_items: int, effects: Sequence[float] = EFFE
         effects: log-odds of the methods; the number of methods is its length.
     """
     random = np.random.Generator(np.random.PCG64(seed))
+    difficulty, logits = drawn_logits(random, n_items, effects)
+    return study_of(difficulty, random.random(logits.shape) < chance(logits))
+
+
+def drawn_logits(
+    random: np.random.Generator, n_items: int, effects: Sequence[float]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Difficulties, shape (n_items,), and log-odds of right answers, shape (methods, LLMs, n_items)."""
     shape = (len(effects), len(BACKBONES), n_items)
     difficulty = 5 + 2 * random.standard_normal(n_items)
     z = (difficulty - difficulty.mean()) / difficulty.std(ddof=1)
     logits = INTERCEPT + DIFFICULTY * z + ITEM_SD * random.standard_normal(n_items) + np.zeros(shape)
     logits += np.array(BACKBONE_EFFECTS)[:, np.newaxis] + PAIR_SD * random.standard_normal(shape[1:])
-    logits += np.array(effects)[:, np.newaxis, np.newaxis]
-    correct = (random.random(shape) < 1 / (1 + np.exp(-logits))).ravel()
-    method, backbone, item = (codes.ravel().astype(np.int32) for codes in np.indices(shape))
+    return difficulty, logits + np.array(effects)[:, np.newaxis, np.newaxis]
+
+
+def chance(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probabilities of log-odds, of the same shape."""
+    return np.asarray(1 / (1 + np.exp(-logits)))
+
+
+def study_of(difficulty: NDArray[np.float64], answers: NDArray[np.bool_]) -> Study:
+    """The study of `answers`, shape (methods, LLMs, n_items)."""
+    correct = answers.ravel()
+    method, backbone, item = (codes.ravel().astype(np.int32) for codes in np.indices(answers.shape))
     return Study(
         "simulated",
         "simulated",
-        METHODS[: len(effects)],
+        METHODS[: len(answers)],
         BACKBONES,
-        tuple(f"item{number:04d}" for number in range(n_items)),
+        tuple(f"item{number:04d}" for number in range(difficulty.size)),
         method,
         backbone,
         item,
