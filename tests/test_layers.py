@@ -35,7 +35,7 @@ LAYERS = (
     ),
     ("trinity.runs",),
     ("trinity.llm",),
-    ("trinity.episodes",),
+    ("trinity.rounds", "trinity.grading", "trinity.episodes"),
     ("trinity.coordinator",),
     ("trinity.forecast",),
     ("trinity.arena", "trinity.testing"),
@@ -45,8 +45,9 @@ LAYERS = (
 WORDS = ("trinity.types", "trinity.errors", "trinity.canonical")
 # Who may import what besides itself; the parts of evals stand outside the layers.
 EVALS = {
-    "evals.graders": WORDS,
-    "evals.tasks": (*WORDS, "evals.graders"),
+    "evals.sandbox": WORDS,
+    "evals.graders": (*WORDS, "evals.sandbox"),
+    "evals.tasks": (*WORDS, "evals.graders", "evals.sandbox"),
     "evals.stats": (*WORDS, "trinity.runs"),
     "evals.report": (*WORDS, "trinity.runs", "evals.stats"),
     "evals.comparison": (*WORDS, "trinity.runs", "evals.stats", "evals.report"),

@@ -9,6 +9,13 @@ _GAP = r"[ \t*_`'\"]{0,6}"
 # An echo of a task's own `Answer: <number>` declares nothing.
 _LINE = re.compile(rf"(?<!\w)answer{_GAP}(?:is{_GAP})?[:=](?!{_GAP}<(?:number|letter|move|result)>)", re.IGNORECASE)
 _SENTENCE = re.compile(rf"(?<!\w)answer{_GAP}(?:is|would be|should be|seems to be|must be)(?!\w)", re.IGNORECASE)
+_FINAL = re.compile(rf"(?<!\w)final answer{_GAP}is(?!\w|{_GAP}[:=])", re.IGNORECASE)
+_LEADING = re.compile(
+    r"(?:\n|[.!?:)}$])[\s*#>_`\"'<\[-]{0,8}(?:(?:so|thus|therefore|hence|finally|and)[, ]{1,2})?(?:the |my |our )?"
+    r"(?:final |correct )?\Z",
+    re.IGNORECASE,
+)
+_LEAD = 60
 _HASHES = re.compile(r"^####", re.MULTILINE)
 _INNER = r"\{[^{}\n]{0,40}+(?:\{[^{}\n]{0,40}+\}[^{}\n]{0,40}+){0,3}\}"
 _BOXED = re.compile(rf"\\boxed[ ]?\{{([^{{}}\n]{{0,80}}+(?:{_INNER}[^{{}}\n]{{0,40}}+){{0,4}})\}}")
@@ -32,6 +39,28 @@ def declared(text: str) -> str | None:
     if sentences := list(_SENTENCE.finditer(own)):
         return _rest(own, sentences[-1].end())
     return None
+
+
+def labels(text: str) -> tuple[str, list[int], list[int]]:
+    """`text` up to a next question that follows its answer, and where in it what a label announces begins.
+
+    First the places behind `Answer:` at the start of a line or sentence, `final answer:` and `final answer is`. Then
+    weaker ones, which a box outdoes: behind any other `answer:`, else the first `####`, else every `answer is`.
+    """
+    own = _without_run_on(text)
+    lines = [mark for pattern in (_LINE, _FINAL) for mark in pattern.finditer(own)]
+    strong = [mark.end() for mark in lines if _LEADING.search(_before(own, mark.start()))]
+    strong += [mark.end() for mark in lines if mark[0].lower().startswith("final")]
+    weak = [mark.end() for mark in lines]
+    if not weak:
+        hashes = _HASHES.search(own)
+        weak = [hashes.end()] if hashes else [mark.end() for mark in _SENTENCE.finditer(own)]
+    return own, sorted(strong), sorted(weak)
+
+
+def _before(text: str, position: int) -> str:
+    """The last characters before a place, with a line's end before the first."""
+    return ("" if position > _LEAD else "\n") + text[max(0, position - _LEAD) : position]
 
 
 def _without_run_on(text: str) -> str:

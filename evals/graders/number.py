@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from evals.graders.answer_line import declared
 
-VERSION = "number/2"
+VERSION = "number/3"
 
 _MAX_CHARS = 40
 _WINDOW = 1000
@@ -21,6 +21,7 @@ _NUMBER = re.compile(
     r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+|(?=\.[0-9]))(?:\.[0-9]+)?"
     r"(?:[eE][-+]?[0-9]{1,2}(?!\w))?(?:/[0-9]+(?![\w/]))?"
 )
+_HOUR = re.compile(r"(?<![0-9:])([0-9]{1,2}):00(?![0-9:])")
 _REMARK = re.compile(r"\([^()\n]{0,200}\)")
 
 
@@ -30,7 +31,8 @@ def read_number(text: str) -> str | None:
     The declared answer counts (see `answer_line.declared`); where none is declared, the last number of the text. In a
     declared answer what stands behind its last `=` counts, and remarks in parentheses do not where a number stands
     outside them. Two different numbers there are no answer: which one was meant would be the grader's guess. Units,
-    currency and per cent signs are dropped, so `50 %` is 50. A number of more than 40 characters is no answer.
+    currency and per cent signs are dropped, so `50 %` is 50; `2:00 pm` is 2. A number of more than 40 characters is no
+    answer.
     """
     answer = declared(text)
     if answer is None:
@@ -46,7 +48,7 @@ def _answer_tokens(answer: str) -> list[str]:
 
 
 def _tokens(text: str) -> list[str]:
-    plain = _LATEX_FRACTION.sub(r"\1/\2", text.translate(_MINUS))
+    plain = _HOUR.sub(r"\1", _LATEX_FRACTION.sub(r"\1/\2", text.translate(_MINUS)))
     return _NUMBER.findall(_DECORATION.sub("", _LATEX_COMMA.sub(",", plain)))
 
 

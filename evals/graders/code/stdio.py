@@ -1,0 +1,81 @@
+"""Grades programs by what they print, one run a test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from evals.graders.code.compare import Match, same_text
+from evals.graders.code.harness import PRELOAD, RECURSION, STARTER
+from evals.graders.code.verdict import StdioTest, Verdict, ended, failed, numbered, passed, require
+from evals.sandbox.base import MIB, Limits, Outcome, Program, Sandbox
+
+_AT_ONCE = 4
+_RUNNER = """\
+__import__("sys").set_int_max_str_digits(0)
+__import__("random").seed(0)
+{starter}
+exec(compile({source}, "main.py", "exec", dont_inherit=True), globals())
+"""
+_LAST_WORDS = 200
+
+
+async def grade_stdio(
+    sandbox: Sandbox,
+    source: str,
+    tests: Sequence[StdioTest],
+    limits: Limits,
+    *,
+    match: Match = "lines",
+    fold_case: bool = False,
+    starter: str = STARTER,
+) -> Verdict:
+    """Whether a program prints what each test wants; it ends with the first test, in their order, that it fails.
+
+    Each test is a run of its own, with all of `limits` to itself. What a test expects never enters the sandbox. A
+    program must end by itself and with exit code 0. Whole numbers may have any number of digits.
+
+    Args:
+        sandbox: where it runs.
+        source: the program, run as `__main__`.
+        tests: what it reads and what it should print.
+        limits: bounds of one run; the bound of its output is raised to what the test wants.
+        match: how outputs are compared (see `compare.same_text`).
+        fold_case: case means nothing in outputs.
+        starter: what is run before the program, as its imports; "" = nothing.
+
+    Raises:
+        GraderError: there are no tests, or the sandbox failed.
+    """
+    require(tests)
+    preamble = f'__import__("sys").setrecursionlimit({RECURSION})\n{starter}' if starter else ""
+    program = Program(_RUNNER.format(starter=preamble, source=ascii(source)), preload=PRELOAD)
+    # The first one alone: most programs that fail do so at once.
+    for start in (0, *range(1, len(tests), _AT_ONCE)):
+        some = tests[start : start + _AT_ONCE if start else 1]
+        outcomes = await asyncio.gather(
+            *(_run(sandbox, program, test, limits) for test in some), return_exceptions=True
+        )
+        for number, (test, outcome) in enumerate(zip(some, outcomes, strict=True), start=start + 1):
+            # In their order: a failure counts only where all before it passed, however fast each of them was.
+            if isinstance(outcome, BaseException):
+                raise outcome
+            if fault := _fault(outcome, test, match, fold_case=fold_case):
+                return failed(numbered(number, tests, fault))
+    return passed(len(tests))
+
+
+async def _run(sandbox: Sandbox, program: Program, test: StdioTest, limits: Limits) -> Outcome:
+    stdin = test.stdin.encode("utf-8", "surrogatepass")
+    room = max(limits.output_bytes, 2 * len(test.stdout) + MIB)
+    return await sandbox.run(replace(program, stdin=stdin), replace(limits, output_bytes=room))
+
+
+def _fault(outcome: Outcome, test: StdioTest, match: Match, *, fold_case: bool) -> str | None:
+    """What is wrong with a run; None = nothing."""
+    if outcome.ok:
+        return None if same_text(outcome.stdout, test.stdout, match, fold_case=fold_case) else "wrong output"
+    lines = outcome.stderr[-4 * _LAST_WORDS :].decode("utf-8", "replace").split("\n")
+    words = next((line.strip()[:_LAST_WORDS] for line in reversed(lines) if line.strip()), "")
+    return f"{ended(outcome)}: {words}" if words and outcome.end == "exited" else ended(outcome)
