@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from trinity.canonical import digest, folded, sha256
 from trinity.errors import ConfigError
-from trinity.types import Client, Episode, Grade, Item, Message, Redistribute, Split
+from trinity.types import Episode, Grade, Item, Judge, Message, Redistribute, Split
 
 SPLITS: tuple[Split, ...] = get_args(Split)
 
@@ -19,6 +19,11 @@ _MAX_TRIES_PER_ITEM = 500
 
 class SplitTask(ABC):
     """A task whose three splits are cut by `data_seed`; implements `trinity.types.Task` but for items and key.
+
+    Attributes:
+        judged: grading asks a model.
+        judge_calls: how many calls one grading makes at most.
+        rounds: how often an episode is answered at most (see `reply`).
 
     Args:
         data_seed: cuts the splits; another seed gives other items or another cut.
@@ -37,6 +42,9 @@ class SplitTask(ABC):
     threshold: float = 1.0
     chance: float = 0.0
     comparable: bool = True
+    judged: bool = False
+    judge_calls: int = 0
+    rounds: int = 1
     grader: str
 
     def __init__(self, *, data_seed: int, n_train: int, n_val: int, n_test: int) -> None:
@@ -84,7 +92,11 @@ class SplitTask(ABC):
         """None: one answer ends an item."""
         return None
 
-    async def grade(self, item: Item, episode: Episode, judge: Client | None) -> Grade:
+    def solution(self, item: Item) -> str | None:
+        """A reply that must be graded right, for `python -m evals.check`; None = the data holds none."""
+        return f"Answer: {item.target}"
+
+    async def grade(self, item: Item, episode: Episode, judge: Judge | None) -> Grade:
         """1 when the answer's key is the target, else 0."""
         answer = None if episode.answer is None else self.key(item, episode.answer)
         return Grade(float(answer == item.target), answer)

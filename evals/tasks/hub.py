@@ -9,7 +9,7 @@ import logging
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -19,6 +19,9 @@ from trinity.errors import ConfigError, DataError, TrinityError
 
 Wanted = Callable[[Sequence[str]], list[str]]
 """Which of the columns found are to be read."""
+
+Reader = Callable[[Path, Wanted, int], Iterator[dict[str, Any]]]
+"""Rows of a file, of which none has more characters than the number says."""
 
 _SHOWN_COLUMNS = 30
 _SHOWN_ERROR = 200
@@ -83,6 +86,16 @@ class Row:
         return DataError(place + str(what).removeprefix(place))
 
 
+def _each(config: str | tuple[str, ...] | None) -> tuple[str | None, ...]:
+    return config if isinstance(config, tuple) else (config,)
+
+
+def _builder(file: str) -> str:
+    """The builder of `datasets` that reads a file of this name."""
+    suffix = Path(file.removesuffix(".gz")).suffix.lstrip(".")
+    return {"jsonl": "json"}.get(suffix, suffix)
+
+
 def _is_scalar(value: object) -> bool:
     return isinstance(value, (str, int, float)) and not isinstance(value, bool)
 
@@ -93,18 +106,24 @@ class Source:
 
     Attributes:
         task: name of the task, for what errors say to set.
-        repo: `owner/name` on the hub.
-        config: configuration of the data set there.
+        repo: `owner/name` on the hub; a URL where the rows are on no hub and only `path` can be read.
+        config: configuration of the data set there; several are read one after another.
         revision: commit, tag or branch there; None = the newest.
         path: a local copy instead: a file of rows (`.jsonl`, `.json`, `.csv`, each also `.gz`, or `.parquet`), which
             is then every split, or a folder with a file per split (`eval.jsonl`, `eval-00000-of-00001.parquet`).
+        files: split -> paths in the hub's repository of its files, read in their order, for a data set whose own
+            loading code is not run or does not tell its splits apart. In a local folder they stand at these paths, or
+            directly in it.
+        max_row: characters that a row may have; None = 10 million. A source that allows more is read in small batches.
     """
 
     task: str
     repo: str
-    config: str | None = None
+    config: str | tuple[str, ...] | None = None
     revision: str | None = None
     path: str | Path | None = None
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    max_row: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse an empty path, which would be the current folder.
@@ -135,17 +154,26 @@ class Source:
     def _hub(self, split: str, wanted: Wanted) -> Iterator[tuple[str, Iterator[dict[str, Any]]]]:
         """The hub's split, kept by `datasets` in its cache and read from there row by row."""
         name = self._name(split)
-        yield name, _guarded(name, self._hub_rows(name, split, wanted), self._remedy())
+        if "://" in self.repo:
+            raise DataError(f"task {self.task}: its rows are on no hub; {self._remedy()}")
+        for part in self.files.get(split) or _each(self.config):
+            yield name, _guarded(name, self._hub_rows(name, split, part, wanted), self._remedy())
 
-    def _hub_rows(self, name: str, split: str, wanted: Wanted) -> Iterator[dict[str, Any]]:
+    def _hub_rows(self, name: str, split: str, part: str | None, wanted: Wanted) -> Iterator[dict[str, Any]]:
+        """Rows of one configuration, or of one file where `files` names them."""
         try:
             import datasets
         except ImportError as error:
             raise DataError(f"{name}: datasets is not installed; pip install datasets, or {self._remedy()}") from error
         with _quiet(datasets):
-            rows = datasets.load_dataset(self.repo, self.config, split=split, revision=self.revision)
+            if part is not None and part in self.files.get(split, ()):
+                url = f"hf://datasets/{self.repo}@{self.revision or 'main'}/{part}"
+                rows = datasets.load_dataset(_builder(part), data_files=url, split="train")
+            else:
+                rows = datasets.load_dataset(self.repo, part, split=split, revision=self.revision)
         # As Arrow tables: an order of magnitude faster than row by row, which tells where there are millions.
-        for table in rows.select_columns(wanted(rows.column_names)).with_format("arrow").iter(batch_size=1000):
+        read = rows.select_columns(wanted(rows.column_names)).with_format("arrow")
+        for table in read.iter(batch_size=1000 if self.max_row is None else 10):
             yield from table.to_pylist()
 
     def _local(self, split: str, wanted: Wanted) -> Iterator[tuple[str, Iterator[dict[str, Any]]]]:
@@ -153,7 +181,7 @@ class Source:
             reader = _reader(file)
             if reader is None:
                 raise DataError(f"{file}: is no .jsonl, .json, .csv or .parquet file; {self._remedy()}")
-            yield str(file), _guarded(str(file), reader(file, wanted), self._remedy())
+            yield str(file), _guarded(str(file), reader(file, wanted, self.max_row or _MAX_ROW), self._remedy())
 
     def _files(self, split: str) -> list[Path]:
         try:
@@ -169,6 +197,8 @@ class Source:
         return [path]
 
     def _split_files(self, folder: Path, split: str) -> list[Path]:
+        if split in self.files:
+            return [self._named_file(folder, file) for file in self.files[split]]
         found = sorted(file for file in folder.iterdir() if _reader(file) and file.is_file())
         files = [file for file in found if file.name.startswith((f"{split}.", f"{split}-"))]
         if not files:
@@ -179,29 +209,46 @@ class Source:
             )
         return files
 
+    def _named_file(self, folder: Path, file: str) -> Path:
+        places = (folder / file, folder / Path(file).name)
+        if found := [place for place in places if place.is_file()]:
+            return found[0]
+        raise DataError(f"{folder}: has no file {file}; {self._remedy()}")
+
     def _name(self, split: str) -> str:
         if self.path is not None:
             return str(self.path)[:_SHOWN_ERROR]
-        parts = (self.repo, self.config, f"split {split}", self.revision and f"revision {self.revision}")
+        config = self.config if isinstance(self.config, str) else None
+        parts = (self.repo, config, f"split {split}", self.revision and f"revision {self.revision}")
         return f"hub data set {', '.join(part for part in parts if part)}"
 
     def _remedy(self) -> str:
         return f"set tasks.{self.task}.path=FILE to read a copy of {self.repo} (docs/tasks.md)"
 
 
-def shuffled(rows: Iterator[Row], seed: str, identity: Callable[[Row], str], limit: int | None = None) -> list[Row]:
+def shuffled(
+    rows: Iterator[Row],
+    seed: str,
+    identity: Callable[[Row], str],
+    limit: int | None = None,
+    keep: Callable[[Row], Row] = lambda row: row,
+) -> list[Row]:
     """Rows in the order that `seed` gives them, each identity once, at most the first `limit`.
 
     A row's place depends on seed and identity alone: the order is the same on every machine and for rows that come in
-    any order. Memory: about twice `limit` rows, however many come.
+    any order. Memory: about twice `limit` rows as `keep` makes them, however many come.
     """
     kept: dict[str, Row] = {}
+    last: str | None = None
     for row in rows:
         place = sha256(f"{seed}/{identity(row)}")
-        other = kept.get(place)
-        kept[place] = row if other is None else min(row, other, key=_content)
+        if last is not None and place > last:
+            continue
+        one, other = keep(row), kept.get(place)
+        kept[place] = one if other is None else min(one, other, key=_content)
         if limit is not None and len(kept) > 2 * limit + 1000:
             kept = dict(sorted(kept.items())[:limit])
+            last = max(kept, default="")
     return [row for _, row in sorted(kept.items())[:limit]]
 
 
@@ -249,7 +296,7 @@ def _guarded(origin: str, rows: Iterator[dict[str, Any]], remedy: str) -> Iterat
         raise DataError(f"{origin}: can not be read{gated}: {_brief(error)}; {remedy}") from error
 
 
-def _reader(file: Path) -> Callable[[Path, Wanted], Iterator[dict[str, Any]]] | None:
+def _reader(file: Path) -> Reader | None:
     name = file.name.lower()
     return _READERS.get(Path(name.removesuffix(".gz")).suffix) if not name.endswith(".parquet.gz") else None
 
@@ -257,30 +304,30 @@ def _reader(file: Path) -> Callable[[Path, Wanted], Iterator[dict[str, Any]]] | 
 class _Lines:
     """The lines of a file, none longer than a row may be, and no more of them to a row than it may hold."""
 
-    def __init__(self, file: Path, stream: IO[str]) -> None:
-        self.file, self.stream = file, stream
+    def __init__(self, file: Path, stream: IO[str], most: int) -> None:
+        self.file, self.stream, self.most = file, stream, most
         self.number = 0
-        self.left = _MAX_ROW
+        self.left = most
 
     def __iter__(self) -> Iterator[str]:
         while line := self.stream.readline(self.left + 1):
             self.number += 1
             self.left -= len(line)
             if self.left < 0:
-                raise DataError(f"{self.file}:{self.number}: a row of more than {_MAX_ROW:,} characters is not read")
+                raise DataError(f"{self.file}:{self.number}: a row of more than {self.most:,} characters is not read")
             yield line
 
     def next_row(self) -> None:
         """What is read from here on belongs to the next row."""
-        self.left = _MAX_ROW
+        self.left = self.most
 
 
-def _json_rows(file: Path, _: Wanted) -> Iterator[dict[str, Any]]:
+def _json_rows(file: Path, _: Wanted, most: int) -> Iterator[dict[str, Any]]:
     """A list of objects, or one object a line, whatever the file is called: the hub's names do not tell either."""
     with _opened(file) as stream:
         first = _first_char(stream)
         stream.seek(0)
-        yield from _listed(file, stream) if first == "[" else _json_lines(_Lines(file, stream))
+        yield from _listed(file, stream) if first == "[" else _json_lines(_Lines(file, stream, most))
 
 
 def _first_char(stream: IO[str]) -> str:
@@ -319,15 +366,15 @@ def _object(where: str, row: Any) -> dict[str, Any]:
     return row
 
 
-def _csv_rows(file: Path, _: Wanted) -> Iterator[dict[str, Any]]:
+def _csv_rows(file: Path, _: Wanted, most: int) -> Iterator[dict[str, Any]]:
     with _opened(file) as stream:
-        lines = _Lines(file, stream)
+        lines = _Lines(file, stream, most)
         for row in csv.DictReader(iter(lines), restkey="(beyond the header)"):
             lines.next_row()
             yield row
 
 
-def _parquet_rows(file: Path, wanted: Wanted) -> Iterator[dict[str, Any]]:
+def _parquet_rows(file: Path, wanted: Wanted, _: int) -> Iterator[dict[str, Any]]:
     from pyarrow import parquet
 
     with parquet.ParquetFile(file) as table:

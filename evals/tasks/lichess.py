@@ -11,7 +11,7 @@ from evals.graders.chess_move import VERSION, legal_move, mates, read_board, rea
 from evals.tasks.base import SplitTask, item_id
 from evals.tasks.hub import Row, Source, shuffled
 from trinity.errors import ConfigError, DataError
-from trinity.types import Client, Episode, Grade, Item, Split
+from trinity.types import Episode, Grade, Item, Judge, Split
 
 if TYPE_CHECKING:
     import chess
@@ -36,7 +36,7 @@ class MoveTask(SplitTask):
         """The move in UCI, so that equal moves have equal keys however they are written."""
         return read_move(text, item.meta["fen"])
 
-    async def grade(self, item: Item, episode: Episode, judge: Client | None) -> Grade:
+    async def grade(self, item: Item, episode: Episode, judge: Judge | None) -> Grade:
         """1 for a right move, 0 for any other, legal or not."""
         answer = None if episode.answer is None else self.key(item, episode.answer)
         return Grade(float(answer in item.meta["right"]), answer)

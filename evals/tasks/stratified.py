@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from evals.tasks.base import SplitTask
@@ -112,7 +112,12 @@ class StratifiedTask(SplitTask):
         """Keep the settings; rows are read when items are first asked for."""
         super().__init__(data_seed=data_seed, n_train=n_train, n_val=n_val, n_test=n_test)
         self.source = Source(self.name, self.repo, self.config, revision, path)
+        self.left_out: dict[Split, dict[str, int]] = {}
         self._found: dict[Split, tuple[list[Row], frozenset[str]]] = {}
+
+    def unusable(self, row: Row) -> str | None:
+        """Why the row can be no item, in a few words; None = it can. `left_out` counts such rows by split."""
+        return None
 
     @abstractmethod
     def identity(self, row: Row) -> str:
@@ -141,8 +146,17 @@ class StratifiedTask(SplitTask):
 
     def _choose(self, split: Split, taken: frozenset[str]) -> list[Row]:
         rows = self.source.rows("eval" if split == "test" else "train", (*COLUMNS, *self.columns), self.optional)
-        free = (row for row in rows if self.identity(row) not in taken)
+        free = (row for row in self._usable(split, rows) if self.identity(row) not in taken)
         try:
             return choose(free, self.sizes[split], f"{self.name}/{self.data_seed}/{split}", self.identity)
         except ConfigError as error:
             raise ConfigError(f"task {self.name}: {split}: {error}; lower n_{split}") from error
+
+    def _usable(self, split: Split, rows: Iterator[Row]) -> Iterator[Row]:
+        reasons: Counter[str] = Counter()
+        for row in rows:
+            if reason := self.unusable(row):
+                reasons[reason] += 1
+            else:
+                yield row
+        self.left_out[split] = dict(reasons)

@@ -279,3 +279,17 @@ def test_of_two_rows_with_one_identity_the_same_is_kept_in_any_order() -> None:
     kept = [shuffled(iter(order), "seed", lambda row: row.text("n")) for order in (rows, rows[::-1])]
     assert kept[0] == kept[1]
     assert len(kept[0]) == 1
+
+
+def test_what_can_not_be_among_the_first_is_not_kept() -> None:
+    """Of many rows the first few are those that a full shuffle gives, and most others are never kept for a while."""
+    rows = [Row({"id": str(index)}, "f", index) for index in range(20_000)]
+    kept: list[Row] = []
+
+    def keep(row: Row) -> Row:
+        kept.append(row)
+        return row
+
+    few = shuffled(iter(rows), "seed", lambda row: row.text("id"), 5, keep)
+    assert few == shuffled(iter(rows), "seed", lambda row: row.text("id"))[:5]
+    assert len(kept) < 2000
