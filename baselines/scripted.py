@@ -24,7 +24,7 @@ from baselines.self_refine import SelfRefine
 from trinity.canonical import digest, sha256
 from trinity.llm.transports.base import Reply, Request
 from trinity.llm.transports.scripted import ScriptedTransport, reply_to
-from trinity.types import Client, Episode, Grade, Item, Message, Redistribute, Split
+from trinity.types import Episode, Grade, Item, Judge, Message, Redistribute, Split
 
 _QUESTION = re.compile(r"\[study (?P<item>\S+) z (?P<z>-?[0-9.]+) right (?P<right>[0-9]+)\]")
 _CANDIDATE = re.compile(r"^Candidate ([0-9]+):\n(?:\|.*\n?)*?\| Answer: ([0-9]+)", re.MULTILINE)
@@ -81,7 +81,7 @@ class StudyTask:
         found = re.findall(r"Answer: ([0-9]+)", text)
         return str(found[-1]) if found else None
 
-    async def grade(self, item: Item, episode: Episode, judge: Client | None) -> Grade:
+    async def grade(self, item: Item, episode: Episode, judge: Judge | None) -> Grade:
         """1 where the key is the target."""
         answer = self.key(item, episode.answer or "")
         return Grade(float(answer == item.target), answer)

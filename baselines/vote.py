@@ -19,7 +19,7 @@ from baselines.single import SingleAgent
 from trinity.arena import Arena, Contender, mean_cost
 from trinity.errors import ConfigError
 from trinity.forecast import Forecast, Ground, episode, less, scaled
-from trinity.types import Agent, Item, Task
+from trinity.types import Agent, Item, Spend, Task
 
 LEAST_TEMPERATURE = 0.7
 
@@ -95,11 +95,15 @@ class CostMatchedVote(Contender):
     def _worst(self, ground: Ground, task: Task, item: Item, times: int) -> Forecast:
         """The largest vote; the selector reads all n samples, as if it played one turn more after n turns."""
         opening, n = task.open(item), self._most
-        spend = scaled(episode(ground.agents, opening), n)
-        if not task.comparable:
-            read, whole = (episode(ground.agents, opening, turns=turns) for turns in (n, n + 1))
-            spend = spend.plus(less(whole, read))
-        return Forecast(times, scaled(spend, times))
+
+        def spend(said: int) -> Spend:
+            samples = scaled(episode(ground.agents, opening, said=said), n)
+            if task.comparable:
+                return samples
+            read, whole = (episode(ground.agents, opening, turns, said) for turns in (n, n + 1))
+            return samples.plus(less(whole, read))
+
+        return Forecast(times, scaled(ground.rounds(task, ground.agents, spend), times))
 
     def _sampled(self, agent: Agent) -> Agent:
         sampling = {**agent.sampling, "temperature": max(self._temperature, agent.sampling.get("temperature", 0.0))}

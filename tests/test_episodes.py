@@ -16,8 +16,9 @@ from trinity.arena import Arena, mean_cost, mean_score
 from trinity.context import Context
 from trinity.coordinator.policy import RandomPolicy
 from trinity.coordinator.protocol import Coordinator
-from trinity.episodes import SPLIT_OF, Play, Player, judge
+from trinity.episodes import SPLIT_OF, Play, Player
 from trinity.errors import BudgetError, EndpointError, GraderError, UngradedError
+from trinity.grading import graded
 from trinity.llm.budget import Budget, Cap
 from trinity.llm.client import Client, Rules
 from trinity.llm.pool import Pool
@@ -40,7 +41,7 @@ def a_play(arena: Arena, index: int = 0) -> Play:
     return Play(SingleAgent(arena.agents[0]), task, item, Replicate("test", index))
 
 
-class TestJudge:
+class TestGraded:
     """The table of statuses."""
 
     @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ class TestJudge:
         self, answer: str | None, reason: FinishReason, status: Status, score: float, raw: float
     ) -> None:
         """Truncated, refused and missing answers score 0 and keep what their text would have got."""
-        outcome = await judge(TASK, ITEM, Episode(answer, reason))
+        outcome = await graded(TASK, ITEM, Episode(answer, reason))
         assert (outcome.status, outcome.score, outcome.raw_score) == (status, score, raw)
 
 

@@ -45,7 +45,7 @@ async def analysed(
 
     agents = {str(agent["name"]): str(agent["model"]) for agent in manifest["agents"]}
     found = studies(columns_of(records.records(split="test"), COLUMNS), agents)
-    judged = [row async for row in verdicts(calls, tasks, manifest["seeds"]["seed"])]
+    judged = [row async for row in verdicts(calls, tasks, manifest["seeds"]["seed"], records)]
     large = {study.task for study in found if most is not None and study.score.size > most}
     settings = settings_of(manifest)
     analysis = build_analysis(

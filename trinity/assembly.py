@@ -18,9 +18,10 @@ from trinity.errors import ConfigError
 from trinity.llm.budget import Budget, Caps
 from trinity.llm.client import Rules
 from trinity.llm.retry import RetryPolicy
+from trinity.prepared import facts_of
 from trinity.runs.manifest import RunFacts, build_manifest
 from trinity.splits import check_disjoint
-from trinity.types import Agent, Item, Phase, Price, Spend, Split, Task
+from trinity.types import Agent, Bill, Item, Phase, Price, Spend, Split, Task
 
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
 
@@ -105,7 +106,7 @@ def checked_items(tasks: Mapping[str, Task], agents: Iterable[Agent] = ()) -> di
     }
 
 
-def rules(config: DictConfig, spent: Mapping[Phase, Spend]) -> Rules:
+def rules(config: DictConfig, spent: Mapping[Bill, Spend]) -> Rules:
     """What bounds a run's calls; `spent` is what it has spent before it was resumed.
 
     Raises:
@@ -128,7 +129,7 @@ def phase_seeds(config: DictConfig) -> dict[Phase, int]:
 def prompt_hashes() -> dict[str, str]:
     """SHA-256 of every prompt file, by package path."""
     hashes: dict[str, str] = {}
-    for package in ("trinity.coordinator", "baselines"):
+    for package in ("trinity.coordinator", "baselines", "evals.tasks", "evals.graders"):
         root = Path(str(resources.files(package).joinpath("prompts")))
         for file in sorted(root.rglob("*.txt")):
             hashes[f"{package}/{file.relative_to(root).as_posix()}"] = sha256(file.read_bytes())
@@ -153,10 +154,12 @@ def new_manifest(
     agents: list[Agent],
     tasks: Mapping[str, Task],
     splits: Mapping[str, Mapping[str, list[str]]],
+    judge: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The manifest of a run that starts now; `pool` is what `Pool.settings()` says."""
+    """The manifest of a run that starts now; `pool` is what `Pool.settings()` says, `judge` that of `Seat.facts()`."""
     resolved = cast("dict[str, Any]", OmegaConf.to_container(config, resolve=True))
-    priced = sorted({agent.price.source for agent in agents if agent.price})
+    asked = [*agents, agent_from(judge["agent"])] if judge else agents
+    priced = sorted({agent.price.source for agent in asked if agent.price})
     facts = RunFacts(
         config=resolved,
         pool_kind=pool["kind"],
@@ -178,15 +181,20 @@ def new_manifest(
         "pool": pool["name"],
         "agents": [describe(agent) for agent in agents],
         "missing_agents": dict(pool["missing"]),
-        "tasks": [
-            {"name": name, "chance": task.chance, "licence": task.licence, "redistribute": task.redistribute}
-            for name, task in tasks.items()
-        ],
+        "judge": judge,
+        "tasks": [_task_facts(name, task) for name, task in tasks.items()],
         "weights": _weights(pool["endpoints"].values()),
         "private": any(task.redistribute != "yes" for task in tasks.values()),
         "encoder": None,
         "finished": False,
     }
+
+
+def _task_facts(name: str, task: Task) -> dict[str, Any]:
+    """What the manifest keeps of a task."""
+    told = {"name": name, "chance": task.chance, "licence": task.licence, "redistribute": task.redistribute}
+    facts = facts_of(task)
+    return told if facts is None else {**told, "facts": facts}
 
 
 def _weights(engines: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

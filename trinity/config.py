@@ -26,7 +26,7 @@ WEIGHT_SOURCES = ("path", "hub", "pypi")
 
 RESUMABLE = (
     *("budget.run", "budget.phases", "budget.confirm_usd", "concurrency", "pool.limits", "retry", "store"),
-    *("debug", "yes", "tracker"),
+    *("debug", "yes", "tracker", "judge.pool.limits"),
 )
 """Keys, whole branches included, that shape no result and may be set anew when a run is resumed.
 
@@ -151,6 +151,8 @@ class Config:
     coordinator: dict[str, Any] = field(default_factory=dict)
     trainer: dict[str, Any] = field(default_factory=dict)
     tracker: dict[str, Any] = field(default_factory=dict)
+    sandbox: dict[str, Any] = field(default_factory=dict)
+    judge: dict[str, Any] = field(default_factory=dict)
     tasks: dict[str, Any] = field(default_factory=dict)
     methods: dict[str, Any] = field(default_factory=dict)
     backbones: BackbonesConfig = field(default_factory=BackbonesConfig)

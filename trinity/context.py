@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from trinity.types import NOTHING, Completion, Item, Replicate, Spend, Task, Usage
+from trinity.types import NOTHING, Bill, Completion, Item, Replicate, Spend, Task, Usage
 
 _UNIT = float(2**53)
 
@@ -23,6 +23,9 @@ class Context:
     So two methods or candidates meet the same noise at the same place, adding an agent does not move the others'
     noise, and the order in which coroutines end changes nothing. `seed` is the seed of the replicate's phase.
     `order` is the episode's place among those of the run so far: where a budget runs short, earlier ones go first.
+
+    Rounds of an episode (see `Task.reply`) share one bill and one numbering of turns: methods count each round's turns
+    from 0, `turn` puts them behind those of earlier rounds. `at_cap` says that the episode's own cap forbade a call.
     """
 
     task: Task
@@ -30,8 +33,27 @@ class Context:
     replicate: Replicate
     seed: int
     order: int = 0
+    billed_to: Bill | None = None
+    at_cap: bool = False
+    _first_turn: int = 0
+    _turns: int = 0
     _samples: Counter[bytes] = field(default_factory=Counter)
     _calls: list[Completion | Spend] = field(default_factory=list)
+
+    @property
+    def bill(self) -> Bill:
+        """What calls are billed to: the phase, unless another bill was named."""
+        return self.billed_to or self.replicate.phase
+
+    def next_round(self, task: Task) -> None:
+        """Turns count from behind all so far; `task` opens with what was said in them."""
+        self.task, self._first_turn = task, self._turns
+
+    def turn(self, number: int) -> int:
+        """Where turn `number` of this round stands in the episode; both count from 0."""
+        place = self._first_turn + number
+        self._turns = max(self._turns, place + 1)
+        return place
 
     def next_sample(self, request: str) -> int:
         """0, 1, 2 ... among the equal requests of this episode; `request` is what they have in common."""
@@ -72,9 +94,10 @@ class Context:
         return sum((call.usage for call in self.calls), Usage())
 
     def uniform(self, turn: int, label: str) -> float:
-        """A number in (0, 1) that belongs to this turn and label (an agent or role id)."""
+        """A number in (0, 1) that belongs to this turn of the round and label (an agent or role id)."""
         phase, index = self.replicate
-        place = "\x1f".join((str(self.seed), self.item.task, self.item.item_id, phase, str(index), str(turn), label))
+        where = (self.item.task, self.item.item_id, phase, str(index), str(self.turn(turn)))
+        place = "\x1f".join((str(self.seed), *where, label))
         bits = int.from_bytes(hashlib.blake2b(place.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
         return ((bits >> 11) + 0.5) / _UNIT
 

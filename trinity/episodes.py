@@ -9,24 +9,28 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from trinity.context import Context
-from trinity.errors import BudgetError, CallError, ConfigError, EpisodeCapError, GraderError
+from trinity.errors import BudgetError, CallError, GraderError
+from trinity.grading import GraderWatch, Outcome, graded
+from trinity.rounds import played, spoken
 from trinity.runs.ledger import Ledger
 from trinity.runs.rows import RecordKey
 from trinity.types import (
     UNGRADED,
     Client,
     Episode,
-    Grade,
     Item,
+    Judge,
     Method,
     Phase,
     PoolKind,
     Record,
     Replicate,
     Split,
-    Status,
     Task,
 )
+
+Judges = Callable[[Context], Judge]
+"""Gives the judge of one episode, whose context it is."""
 
 SPLIT_OF: Mapping[Phase, Split] = {"train": "train", "val": "val", "reeval": "val", "test": "test"}
 
@@ -79,14 +83,21 @@ class Player:
         seeds: Mapping[Phase, int],
         concurrency: int,
         replayed: Ledger | None = None,
+        judges: Judges | None = None,
+        say: Callable[[str], None] | None = None,
     ) -> None:
-        """Keep what episodes need; `replayed` is the ledger whose ungraded episodes stay as they were."""
+        """Keep what episodes need; `replayed` is the ledger whose ungraded episodes stay as they were.
+
+        `judges` gives the judge of an episode, where one is configured; `say` tells a person what grading failed of.
+        """
         self.client = client
         self.ledger = ledger
         self.stamp = stamp
         self._seeds = seeds
         self._concurrency = concurrency
         self._replayed = replayed
+        self._judges = judges
+        self._graders = GraderWatch(say)
         self._begun = itertools.count()
         self._stopped: dict[int, BudgetError] = {}
 
@@ -130,22 +141,38 @@ class Player:
         if self._stopped:
             raise self._stopped[min(self._stopped)]
 
-    async def _outcome(self, play: Play, context: Context) -> tuple[Episode, _Outcome]:
+    async def _outcome(self, play: Play, context: Context) -> tuple[Episode, Outcome]:
         try:
-            episode = await play.method.solve(play.item, self.client, context)
+            episode = await played(play.method, play.task, play.item, self.client, context)
         except CallError:
-            return Episode(None), _Outcome("error")
+            return Episode(None), Outcome("error")
         except BudgetError as error:
-            self._stopped[context.order] = BudgetError(f"stopped at {play}: {error}")
-            return Episode(None), _Outcome("over_budget")
-        except EpisodeCapError:
-            episode = latest(context)
+            return Episode(None), self._over_budget(play, context, error)
+        except GraderError as error:
+            return Episode(None), self._failed(play, error)
         try:
-            return episode, await judge(play.task, play.item, episode)
-        except GraderError:
-            return episode, _Outcome("error")
+            return episode, await self._graded(play, episode, context)
+        except BudgetError as error:
+            return episode, self._over_budget(play, context, error)
+        except GraderError as error:
+            return episode, self._failed(play, error)
 
-    def _record(self, play: Play, context: Context, episode: Episode, outcome: _Outcome) -> Record:
+    async def _graded(self, play: Play, episode: Episode, context: Context) -> Outcome:
+        judge = None if self._judges is None else self._judges(context)
+        outcome = await graded(play.task, play.item, episode, judge)
+        if spoken(episode) or episode.replies:
+            self._graders.worked(play.task)
+        return outcome
+
+    def _over_budget(self, play: Play, context: Context, error: BudgetError) -> Outcome:
+        self._stopped[context.order] = BudgetError(f"stopped at {play}: {error}")
+        return Outcome("over_budget")
+
+    def _failed(self, play: Play, error: GraderError) -> Outcome:
+        self._graders.failed(play.task, play.item, error)
+        return Outcome("error")
+
+    def _record(self, play: Play, context: Context, episode: Episode, outcome: Outcome) -> Record:
         item, method, usage, calls = play.item, play.method, context.usage(), context.calls
         costs = [call.cost_usd for call in calls]
         gflops = [call.gflop for call in calls]
@@ -184,56 +211,6 @@ class Player:
             latency_s=math.fsum(call.latency_s for call in calls),
             call_ids=tuple(call.call_id for call in calls),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    status: Status
-    score: float | None = None
-    raw_score: float | None = None
-    answer: str | None = None
-
-
-async def judge(task: Task, item: Item, episode: Episode) -> _Outcome:
-    """Status and scores of an episode honestly: no answer, truncated and refused score 0, keep `raw_score`.
-
-    Raises:
-        GraderError: the grader failed.
-    """
-    if episode.answer is None or not episode.answer.strip():
-        status: Status = _SILENT.get(episode.finish_reason, "no_answer")
-        return _Outcome(status, 0.0, 0.0)
-    grade = await _graded(task, item, episode)
-    if episode.finish_reason in _SILENT:
-        return _Outcome(_SILENT[episode.finish_reason], 0.0, grade.score, grade.answer)
-    if grade.answer is None:
-        return _Outcome("no_answer", 0.0, grade.score)
-    return _Outcome("correct" if grade.score >= task.threshold else "wrong", grade.score, grade.score, grade.answer)
-
-
-async def _graded(task: Task, item: Item, episode: Episode) -> Grade:
-    """The task's grade, whatever its grader does wrong made a `GraderError`."""
-    if task.reply(item, episode) is not None:
-        raise ConfigError(f"task {task.name} wants to reply, but no method here plays a second turn")
-    try:
-        grade = await task.grade(item, episode, None)
-    except GraderError:
-        raise
-    except Exception as error:
-        raise GraderError(f"{task.grader} on {item.item_id}: {type(error).__name__}: {error}") from error
-    if not 0.0 <= grade.score <= 1.0:
-        raise GraderError(f"{task.grader} on {item.item_id}: score {grade.score} is not in [0, 1]")
-    return grade
-
-
-def latest(context: Context) -> Episode:
-    """What is left of an episode whose method let its own cap end it: the latest text that it was given."""
-    if not context.calls:
-        return Episode(None, capped=True)
-    return Episode(context.calls[-1].text, context.calls[-1].finish_reason, capped=True)
-
-
-_SILENT: Mapping[str, Status] = {"length": "truncated", "context": "truncated", "content_filter": "refused"}
 
 
 def _first(errors: BaseExceptionGroup) -> BaseException:

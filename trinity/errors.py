@@ -13,7 +13,7 @@
     ├── GraderError              a grader failed; its episode becomes `error`
     ├── LedgerError              a ledger, store or run folder is missing, damaged or of another run
     │   └── OfflineError         an answer is not in the store, and `store.mode=offline` lets nobody be asked
-    └── UngradedError            training cannot go on before failed episodes are asked again
+    └── UngradedError            the run cannot go on before failed episodes are asked, or graded, again
 
 A message says what is wrong, where, and what to do, in one line.
 """
@@ -80,4 +80,4 @@ class OfflineError(LedgerError):
 
 
 class UngradedError(TrinityError):
-    """A generation holds episodes that were never graded."""
+    """Episodes were never graded: a generation needs them, or no answer of a task can be graded at all."""

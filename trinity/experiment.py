@@ -33,7 +33,9 @@ from trinity.coordinator.policy import LivePolicies
 from trinity.episodes import Player, Stamp
 from trinity.errors import BudgetError, LedgerError, OfflineError, UngradedError
 from trinity.forecast import Ground
+from trinity.grading import shown
 from trinity.jobs import from_here
+from trinity.judging import Judges, Seat, check_judge, read_judge
 from trinity.llm.budget import Caps, bounded
 from trinity.llm.client import Client
 from trinity.llm.pool import Pool
@@ -41,13 +43,14 @@ from trinity.llm.pricing import bpe_tokens
 from trinity.llm.store import OwnFirst, Store
 from trinity.pipeline import admitted, contest, publish, summarise
 from trinity.plan import confirm, foresee, plan_table
+from trinity.prepared import left_out, prepared
 from trinity.progress import ConsoleProgress, console
-from trinity.resume import alone_in, changes_since, saved_run
+from trinity.resume import alone_in, changes_since, moved_facts, saved_run
 from trinity.runs.ledger import Ledger
 from trinity.runs.manifest import add_wall_time, append_change, read_manifest, write_manifest
 from trinity.runs.sharing import shareable_manifest
 from trinity.runs.trackers.base import Follower, RunStart, Tracker, generation_metrics
-from trinity.types import Task
+from trinity.types import Agent, Task
 
 PLAIN_WIDTH = 140
 """Columns of a table that goes into a file or a pipe."""
@@ -84,6 +87,24 @@ def _in_loop(main: Coroutine[Any, Any, None]) -> None:
         runner.run(main)
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Whom a run asks: the agents of its pool, and the judge, where there is one."""
+
+    pool: Pool
+    judge: Seat | None
+
+    @property
+    def pools(self) -> list[Pool]:
+        """The run's pool first, the judge's last; one where both are the same."""
+        return [self.pool, self.judge.pool] if self.judge is not None and self.judge.own else [self.pool]
+
+    @property
+    def judging(self) -> list[Agent]:
+        """The judge, or nobody."""
+        return [] if self.judge is None else [self.judge.agent]
+
+
 @dataclass
 class _Run:
     """A run's folder and configuration, and the resources that it opens and closes."""
@@ -101,17 +122,21 @@ class _Run:
             contenders = build_contenders(self.config)
             tasks = build_tasks(self.config)
             tracker: Tracker = build(self.config.tracker)
-            pool: Pool = build(self.config.pool)
-            stack.push_async_callback(pool.close)
+            asked = self._asked(tasks, stack)
+            pool = asked.pool
             splits = checked_items(tasks, pool.agents)
-            if not self._may_start(contenders, Ground(pool.agents, tasks, self.config.eval.replicates), pool):
+            if not self._may_start(contenders, Ground(pool.agents, tasks, self.config.eval.replicates), asked):
                 return
+            await stack.enter_async_context(prepared(tasks))
             stack.enter_context(alone_in(self.folder))
             follower = stack.enter_context(Follower(tracker, self.progress.say))
-            await self._prepare(pool)
-            now = new_manifest(self.config, self.folder, pool.settings(), pool.agents, tasks, splits)
+            await self._prepare(asked)
+            judge = None if asked.judge is None else asked.judge.facts()
+            now = new_manifest(self.config, self.folder, pool.settings(), pool.agents, tasks, splits, judge)
+            for line in left_out(now["tasks"]):
+                self.progress.say(line)
             ledger, manifest = self._open(now, tasks, stack)
-            arena = self._arena(pool, tasks, ledger, manifest, stack)
+            arena = self._arena(asked, tasks, ledger, manifest, stack)
             arena.on_generation = self._followed(follower, arena)
             self.progress.say(
                 f"run {self.folder} · pool {pool.name} ({pool.kind}): {', '.join(agent.name for agent in pool.agents)}"
@@ -128,32 +153,49 @@ class _Run:
                 add_wall_time(self.folder / "manifest.json", time.monotonic() - began)
             await self._finish(arena, follower)
 
-    def _may_start(self, contenders: Mapping[str, Contender], ground: Ground, pool: Pool) -> bool:
+    def _asked(self, tasks: Mapping[str, Task], stack: AsyncExitStack) -> _Asked:
+        """The pool and the judge, closed with `stack`.
+
+        Raises:
+            ConfigError: one is configured wrongly, or a task needs a judge and there is none.
+        """
+        pool: Pool = build(self.config.pool)
+        stack.push_async_callback(pool.close)
+        judge = read_judge(self.config, pool)
+        if judge is not None:
+            stack.push_async_callback(judge.close)
+        check_judge(tasks, judge)
+        return _Asked(pool, judge)
+
+    def _may_start(self, contenders: Mapping[str, Contender], ground: Ground, them: _Asked) -> bool:
         """Whether the run is to be played: not where only its plan is wanted.
 
         Raises:
             ConfigError: a contender cannot be played, a cap cannot be kept, the set axis does not know an agent's
                 cost, or a live run may cost more than its user has agreed to.
         """
-        caps = Caps.from_config(self.config.budget)
-        bounded(pool.agents, caps)
+        caps, pool, judge = Caps.from_config(self.config.budget), them.pool, them.judging
+        bounded([*pool.agents, *judge], caps)
         cost_axis(pool.agents, self.config.get("cost_axis"))
-        asked = admitted(contenders, ground)
+        asked = [*admitted(contenders, ground), *judge]
         bounded(asked, caps)
         if self.config.plan:
             title = f"{self.config.name}, pool {pool.name} ({pool.kind})"
-            console(PLAIN_WIDTH).print(plan_table(foresee(contenders, ground), title, asked))
+            console(PLAIN_WIDTH).print(plan_table(foresee(contenders, ground, *judge), title, asked))
             return False
         if self.config.store.mode != "offline":
-            pool.check_keys()
-        asks = pool.kind == "live" and pool.costs_money and caps.confirm_usd is not None
+            for one in them.pools:
+                one.check_keys()
+        asks = any(one.kind == "live" and one.costs_money for one in them.pools) and caps.confirm_usd is not None
         if asks and not (self.resumed or self.config.yes):
-            confirm(foresee(contenders, ground), pool.agents, caps)
+            confirm(foresee(contenders, ground, *judge), [*pool.agents, *judge], caps)
         return True
 
-    async def _prepare(self, pool: Pool) -> None:
+    async def _prepare(self, asked: _Asked) -> None:
         """Have the weights at hand; agents whose weights no source has are named and left out."""
-        await pool.ready()
+        pool = asked.pool
+        for one in asked.pools:
+            await one.ready()
         for name, reason in pool.missing.items():
             self.progress.say(f"without agent {name}: {reason}")
         if len(pool.agents) == 1:
@@ -201,19 +243,26 @@ class _Run:
             f"resumed at commit {now['git']['commit']} with {now['packages']}; {again} ungraded episodes are asked "
             f"again; changed: {', '.join(self.changes) or 'nothing'}",
         )
+        for moved in moved_facts(manifest, now):
+            self.progress.say(f"since the run began, {shown(moved)}")
+            append_change(path, moved)
         return ledger, read_manifest(path)
 
     def _arena(
-        self, pool: Pool, tasks: dict[str, Task], ledger: Ledger, manifest: dict[str, Any], stack: AsyncExitStack
+        self, asked: _Asked, tasks: dict[str, Task], ledger: Ledger, manifest: dict[str, Any], stack: AsyncExitStack
     ) -> Arena:
-        config = self.config
+        config, pool, judge = self.config, asked.pool, asked.judge
         store = Store.open(Path(config.store.path), mode=config.store.mode, buyer=ledger.uid)
         stack.callback(store.close)
         answers = OwnFirst(ledger.calls, store) if self.resumed else store
-        client = Client(pool, answers, ledger, rules(config, ledger.spent()), count_tokens=bpe_tokens)
-        stack.push_async_callback(client.close)
-        stamp = Stamp(manifest["run_id"], config.name, pool.name, pool.kind, config.seed)
-        player = Player(client, ledger, stamp, phase_seeds(config), config.concurrency)
+        bounds = rules(config, ledger.spent())  # one budget for all who are asked
+        clients = [Client(one, answers, ledger, bounds, count_tokens=bpe_tokens) for one in asked.pools]
+        for client in clients:
+            stack.push_async_callback(client.close)
+        client, stamp = clients[0], Stamp(manifest["run_id"], config.name, pool.name, pool.kind, config.seed)
+        judges = None if judge is None else Judges(clients[-1], judge.agent)
+        seeds, say = phase_seeds(config), self.progress.say
+        player = Player(client, ledger, stamp, seeds, config.concurrency, judges=judges, say=say)
         policies = LivePolicies(lambda: self._encoder(stack), ledger)
         return Arena(
             agents=pool.agents,
@@ -242,8 +291,7 @@ class _Run:
             if name == "single":
                 from evals.report.table import agents_table
 
-                totals = arena.player.ledger.totals()
-                console(PLAIN_WIDTH).print(agents_table(summarise(arena, manifest, totals)))
+                console(PLAIN_WIDTH).print(agents_table(summarise(arena, manifest)))
 
         return tested
 
@@ -252,7 +300,7 @@ class _Run:
         if any(True for _ in arena.player.ledger.records(split="test")):
             arena.notes.append(f"not finished: {why}")
             manifest = read_manifest(self.folder / "manifest.json")
-            summary = summarise(arena, manifest, arena.player.ledger.totals())
+            summary = summarise(arena, manifest)
             publish(self.folder, arena, manifest, summary)
 
     def _followed(self, follower: Follower, arena: Arena) -> Heard:
@@ -288,8 +336,7 @@ class _Run:
 
         path = self.folder / "manifest.json"
         manifest = read_manifest(path)
-        ledger = arena.player.ledger
-        summary = summarise(arena, manifest, ledger.totals())
+        summary = summarise(arena, manifest)
         publish(self.folder, arena, manifest, summary, await self._analysis(arena, manifest))
         await asyncio.sleep(0)  # who was told to stop meanwhile stops here, and not after saying that all is done
         write_manifest(path, {**manifest, "finished": True})

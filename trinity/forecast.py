@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, reduce
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from trinity.coordinator.protocol import alone, prompt
+from trinity.grading import judge_calls, judged
 from trinity.llm.budget import MESSAGE_TOKENS, actual, worst_case
+from trinity.rounds import reply_bytes, rounds
+from trinity.runs.rows import item_content
 from trinity.types import NOTHING, OUTPUT_WEIGHT, ROLES, Agent, Item, Message, Spend, Split, Task, Usage
 
 QUOTED_TOKENS = 3
@@ -16,6 +19,9 @@ QUOTED_TOKENS = 3
 
 HEADER_TOKENS = 64
 """Input tokens of the line that names an earlier turn's agent and role."""
+
+JUDGE_BYTES = 8192
+"""What a judge is told besides the item and the answers, in bytes."""
 
 
 class Forecast(NamedTuple):
@@ -58,20 +64,47 @@ class Ground:
 
     def played(self, agents: Sequence[Agent], split: Split, *, turns: int = 1, times: int = 1) -> Forecast:
         """Every item of a split, `times` times, by the dearest of `agents` at each of `turns` turns."""
-        spends = (episode(agents, task.open(item), turns) for task, item in self.items(split))
+        spends = (self._episode(agents, task, item, turns) for task, item in self.items(split))
         return Forecast.total(Forecast(times, scaled(spend, times)) for spend in spends)
 
     def worked(
         self, agents: Sequence[Agent], split: Split, reads: Sequence[int], prompt_bytes: int, *, times: int = 1
     ) -> Forecast:
         """Every item of a split, `times` times, as `workflow` by the dearest of `agents`."""
-        spends = (workflow(agents, task.open(item), reads, prompt_bytes) for task, item in self.items(split))
+
+        def spend(task: Task, item: Item) -> Spend:
+            opening = task.open(item)
+            return self.rounds(task, agents, lambda said: workflow(agents, opening, reads, prompt_bytes, said))
+
+        spends = (spend(task, item) for task, item in self.items(split))
         return Forecast.total(Forecast(times, scaled(spend, times)) for spend in spends)
 
     def drawn(self, agents: Sequence[Agent], split: Split, number: int, *, turns: int = 1) -> Forecast:
         """`number` episodes on items of a split, each as dear as the dearest one could be."""
-        worst = [episode(agents, task.open(item), turns) for task, item in self.items(split)]
+        worst = [self._episode(agents, task, item, turns) for task, item in self.items(split)]
         return Forecast(number, scaled(dearest(worst), number))
+
+    def rounds(self, task: Task, agents: Sequence[Agent], one: Callable[[int], Spend]) -> Spend:
+        """All rounds of an episode: `one(said)` is the worst of a round before which `said` tokens were spoken.
+
+        An answer of any agent and the task's longest reply come between two rounds.
+        """
+        growth = _read_again([*self.agents, *agents]) + reply_bytes(task)
+        return reduce(Spend.plus, [one(number * growth) for number in range(rounds(task))], NOTHING)
+
+    def grading(self, judge: Agent) -> Spend:
+        """The worst of grading one episode of a `judged` task."""
+        worst = [
+            _grading(judge, task, item, self.agents)
+            for split in get_args(Split)
+            for task, item in self.items(split)
+            if judged(task)
+        ]
+        return dearest(worst)
+
+    def _episode(self, agents: Sequence[Agent], task: Task, item: Item, turns: int) -> Spend:
+        opening = task.open(item)
+        return self.rounds(task, agents, lambda said: episode(agents, opening, turns, said))
 
     def times(self, agents: Sequence[Agent], most: int | None = None) -> int:
         """Test replicates of a method: one where all `agents` are deterministic, at most `most`."""
@@ -83,18 +116,24 @@ class Ground:
         return min(most or self.replicates, self.replicates)
 
 
-def episode(agents: Sequence[Agent], opening: Sequence[Message], turns: int = 1) -> Spend:
-    """Worst spend of one episode in which the dearest agent plays every turn and reads all that came before."""
-    return workflow(agents, opening, range(turns), _role_bytes() if turns > 1 else 0)
+def episode(agents: Sequence[Agent], opening: Sequence[Message], turns: int = 1, said: int = 0) -> Spend:
+    """Worst spend of one round in which the dearest agent plays every turn and reads all that came before.
 
-
-def workflow(agents: Sequence[Agent], opening: Sequence[Message], reads: Sequence[int], prompt_bytes: int) -> Spend:
-    """Worst spend of one episode by the dearest of `agents` whose k-th call reads `reads[k]` earlier answers.
-
-    Each call may read a message of `prompt_bytes` of instructions besides; a byte is at most one token.
+    `said` tokens were spoken in earlier rounds, as in `workflow`.
     """
-    written = max(_written(agent) for agent in agents) * QUOTED_TOKENS + HEADER_TOKENS
-    told = prompt_bytes + MESSAGE_TOKENS if prompt_bytes else 0
+    return workflow(agents, opening, range(turns), _role_bytes() if turns > 1 else 0, said)
+
+
+def workflow(
+    agents: Sequence[Agent], opening: Sequence[Message], reads: Sequence[int], prompt_bytes: int, said: int = 0
+) -> Spend:
+    """Worst spend of one round by the dearest of `agents` whose k-th call reads `reads[k]` earlier answers.
+
+    Each call may read a message of `prompt_bytes` of instructions besides, and the `said` tokens of earlier rounds; a
+    byte is at most one token.
+    """
+    written = _read_again(agents)
+    told = said + (prompt_bytes + MESSAGE_TOKENS if prompt_bytes else 0)
     calls = [dearest([_call(agent, opening, number * written + told) for agent in agents]) for number in reads]
     return reduce(Spend.plus, calls, NOTHING)
 
@@ -124,6 +163,18 @@ def less(whole: Spend, part: Spend) -> Spend:
 def _call(agent: Agent, opening: Sequence[Message], read: int) -> Spend:
     """One call at its worst that reads `read` tokens besides the question."""
     return worst_case(agent, alone(agent, opening)).plus(actual(agent, Usage(input_tokens=read))._replace(calls=0))
+
+
+def _grading(judge: Agent, task: Task, item: Item, agents: Sequence[Agent]) -> Spend:
+    """All calls of one grading: each reads the whole item, the answers of all rounds, and what asks for a judgement."""
+    spoken = rounds(task) * (_read_again(agents) + reply_bytes(task))
+    read = JUDGE_BYTES + len(item_content(item)) + spoken
+    return scaled(_call(judge, task.open(item), read), judge_calls(task))
+
+
+def _read_again(agents: Sequence[Agent]) -> int:
+    """Most tokens of one earlier answer in a later prompt."""
+    return max(_written(agent) for agent in agents) * QUOTED_TOKENS + HEADER_TOKENS
 
 
 def _written(agent: Agent) -> int:

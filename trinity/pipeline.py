@@ -10,6 +10,7 @@ from typing import Any
 from trinity.arena import Arena, Contender
 from trinity.errors import ConfigError
 from trinity.forecast import Ground
+from trinity.prepared import left_out
 from trinity.runs.files import write_json
 from trinity.runs.ledger import Ledger
 from trinity.runs.records import columns_of, write_records
@@ -55,8 +56,8 @@ async def contest(arena: Arena, contenders: Mapping[str, Contender], tested: Cal
         tested(name)
 
 
-def summarise(arena: Arena, manifest: Mapping[str, Any], totals: Totals) -> dict[str, Any]:
-    """The content of `summary.json` from the ledger as it stands; `totals` are the run's paid and reused calls."""
+def summarise(arena: Arena, manifest: Mapping[str, Any], calls: Ledger | None = None) -> dict[str, Any]:
+    """The content of `summary.json` from the ledger as it stands; `calls` has the run's calls where it is another."""
     from evals.report.summary import build_summary
     from evals.report.tally import COLUMNS
 
@@ -64,11 +65,13 @@ def summarise(arena: Arena, manifest: Mapping[str, Any], totals: Totals) -> dict
     played = _Played()
     for record in ledger.records():
         played.add(record)
-    facts = {**manifest, "notes": [*manifest.get("notes", []), *arena.notes]}
-    batches = columns_of(ledger.records(), COLUMNS)
-    return build_summary(
-        batches, manifest=facts, choices=arena.choices, effort=played.effort, totals=_bill(totals, played)
-    )
+    notes = [*manifest.get("notes", []), *arena.notes, *left_out(manifest.get("tasks", []))]
+    facts, batches = {**manifest, "notes": notes}, columns_of(ledger.records(), COLUMNS)
+    source = calls or ledger
+    totals = _bill(source.totals(), played)
+    if manifest.get("judge"):
+        totals |= _grading_bill(source.totals(grading=True))
+    return build_summary(batches, manifest=facts, choices=arena.choices, effort=played.effort, totals=totals)
 
 
 def publish(
@@ -135,6 +138,19 @@ def _bill(totals: Totals, played: _Played) -> dict[str, int | float | None]:
     `attempts` and `spent_*` are the budget's view: failed attempts count at what they may have cost.
     """
     return {
+        **_bought(totals),
+        "logical_calls": played.calls,
+        "logical_weighted_tokens": played.weighted_tokens,
+    }
+
+
+def _grading_bill(totals: Totals) -> dict[str, int | float | None]:
+    """As `_bill`, of what a judge was asked; no episode is billed for it."""
+    return {f"grading_{key}": value for key, value in _bought(totals).items()}
+
+
+def _bought(totals: Totals) -> dict[str, int | float | None]:
+    return {
         "attempts": totals.spent.calls,
         "spent_usd": totals.spent.usd,
         "spent_weighted_tokens": totals.spent.weighted_tokens,
@@ -142,6 +158,4 @@ def _bill(totals: Totals, played: _Played) -> dict[str, int | float | None]:
         "paid_weighted_tokens": totals.paid.weighted_tokens,
         "reused_calls": totals.reused_calls,
         "reused_weighted_tokens": totals.reused.weighted_tokens,
-        "logical_calls": played.calls,
-        "logical_weighted_tokens": played.weighted_tokens,
     }

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from rich.table import Table
 from rich.text import Text
 
 from trinity.arena import Contender
 from trinity.errors import ConfigError
-from trinity.forecast import Forecast, Ground
+from trinity.forecast import Forecast, Ground, scaled
+from trinity.grading import judged
 from trinity.llm.budget import Caps, output_limit
 from trinity.types import Agent
 
@@ -18,9 +20,27 @@ Forecasts = Mapping[str, Forecast | None]
 UNKNOWN = "unknown"
 
 
-def foresee(contenders: Mapping[str, Contender], ground: Ground) -> dict[str, Forecast | None]:
-    """Method name -> its forecast, None where it offers none."""
-    return {name: contender.forecast(ground) for name, contender in contenders.items()}
+GRADING_ROW = "(grading)"
+"""No method's name; its episodes are the methods' own."""
+
+
+def foresee(
+    contenders: Mapping[str, Contender], ground: Ground, judge: Agent | None = None
+) -> dict[str, Forecast | None]:
+    """Method name -> its forecast, None where it offers none; then what `judge` may be asked, if a task is judged."""
+    forecasts = {name: contender.forecast(ground) for name, contender in contenders.items()}
+    tasks = {name: task for name, task in ground.tasks.items() if judged(task)}
+    if judge is None or not tasks:
+        return forecasts
+    return {**forecasts, GRADING_ROW: _grading(contenders, replace(ground, tasks=tasks), judge)}
+
+
+def _grading(contenders: Mapping[str, Contender], ground: Ground, judge: Agent) -> Forecast | None:
+    """Every episode on the judged tasks of `ground`, graded at its worst."""
+    forecasts = [contender.forecast(ground) for contender in contenders.values()]
+    episodes = [forecast.episodes for forecast in forecasts if forecast is not None]
+    known = len(episodes) == len(forecasts)
+    return Forecast(0, scaled(ground.grading(judge), sum(episodes))) if known else None
 
 
 def total(forecasts: Forecasts) -> Forecast:

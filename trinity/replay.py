@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import zip_longest
 from pathlib import Path
@@ -21,6 +21,7 @@ from trinity.errors import LedgerError
 if TYPE_CHECKING:
     from trinity.arena import Arena
     from trinity.coordinator.policy import Policies, RecomputingPolicies
+    from trinity.judging import Judges
     from trinity.llm.client import Client
     from trinity.runs.ledger import Ledger
     from trinity.types import Record
@@ -170,14 +171,16 @@ async def _rebuild(
     from trinity.assembly import build_contenders, node
     from trinity.coordinator.policy import RecordedPolicies
     from trinity.pipeline import contest, publish, summarise
+    from trinity.prepared import prepared
 
     with ExitStack() as stack:
         recomputing = _recomputing(manifest, source, rebuilt, stack) if recompute else None
         policies = recomputing or RecordedPolicies((manifest["encoder"] or {}).get("d", 0), source, rebuilt)
-        arena = _arena(manifest, source, rebuilt, out, policies)
-        await contest(arena, build_contenders(node(manifest["recipe"])), lambda _: None)
-        summary = summarise(arena, manifest, source.totals())
-        analysis = await analysed(rebuilt, source, arena.tasks, manifest)
+        arena = recorded_arena(manifest, source, rebuilt, out, policies)
+        async with prepared(arena.tasks):
+            await contest(arena, build_contenders(node(manifest["recipe"])), lambda _: None)
+            analysis = await analysed(rebuilt, source, arena.tasks, manifest)
+        summary = summarise(arena, manifest, source)
         publish(out, arena, manifest, summary, _as_stored(run, analysis), calls=source)
         print(f"replayed {sum(1 for _ in rebuilt.records())} records from {arena.counts.logical} stored calls")
         if recomputing:
@@ -185,7 +188,9 @@ async def _rebuild(
     return summary
 
 
-def _arena(manifest: Mapping[str, Any], source: Ledger, rebuilt: Ledger, out: Path, policies: Policies) -> Arena:
+def recorded_arena(
+    manifest: Mapping[str, Any], source: Ledger, rebuilt: Ledger, out: Path, policies: Policies
+) -> Arena:
     """The run's ground with its items, where only the ledger answers."""
     from trinity.arena import Arena
     from trinity.assembly import SPLITS, agent_from, build_tasks, node, phase_seeds
@@ -197,12 +202,14 @@ def _arena(manifest: Mapping[str, Any], source: Ledger, rebuilt: Ledger, out: Pa
     for name in tasks:
         for split in SPLITS:
             rebuilt.add_items(split, source.items(name, split))
-    client = _client(manifest, source)
+    client = _client(manifest, source, manifest["endpoints"], manifest["agents"])
     stamp = Stamp(manifest["run_id"], config.name, manifest["pool"], manifest["pool_kind"], config.seed)
     return Arena(
         agents=[agent_from(described) for described in manifest["agents"]],
         tasks=tasks,
-        player=Player(client, rebuilt, stamp, phase_seeds(config), 1, replayed=source),
+        player=Player(
+            client, rebuilt, stamp, phase_seeds(config), 1, source, recorded_judges(manifest, source, client)
+        ),
         progress=Silence(),
         seed=config.seed,
         replicates=config.eval.replicates,
@@ -236,8 +243,22 @@ def _recomputed(policies: RecomputingPolicies) -> str:
     )
 
 
-def _client(manifest: Mapping[str, Any], source: Ledger) -> Client:
-    """A client that knows the ledger's answers and nobody to ask."""
+def recorded_judges(manifest: Mapping[str, Any], source: Ledger, client: Client) -> Judges | None:
+    """Who judged in the run, answering from its ledger."""
+    from trinity.assembly import agent_from
+    from trinity.judging import Judges
+
+    judge = manifest.get("judge")
+    if judge is None:
+        return None
+    own = _client(manifest, source, judge["endpoints"], [judge["agent"]]) if judge["own"] else client
+    return Judges(own, agent_from(judge["agent"]))
+
+
+def _client(
+    manifest: Mapping[str, Any], source: Ledger, described: Mapping[str, Any], agents: Sequence[Mapping[str, Any]]
+) -> Client:
+    """A client of the described endpoints and agents that knows the ledger's answers and nobody to ask."""
     from trinity.assembly import agent_from
     from trinity.llm.budget import Caps
     from trinity.llm.client import Client, Rules
@@ -248,14 +269,13 @@ def _client(manifest: Mapping[str, Any], source: Ledger) -> Client:
 
     failed = frozenset(attempt.request_hash for attempt in source.attempts())
     endpoints = {
-        name: RecordedTransport(facts["endpoint_id"], facts["kind"], failed)
-        for name, facts in manifest["endpoints"].items()
+        name: RecordedTransport(facts["endpoint_id"], facts["kind"], failed) for name, facts in described.items()
     }
-    agents = [agent_from(described) for described in manifest["agents"]]
+    pool = Pool(manifest["pool"], [agent_from(agent) for agent in agents], endpoints)
     answers = OwnFirst(source.calls, MemoryStore())
     episode = Caps.from_config(manifest["recipe"].get("budget") or {}).episode
     rules = Rules(episode=episode, retries=RetryPolicy(attempts=1))
-    return Client(Pool(manifest["pool"], agents, endpoints), answers, None, rules)
+    return Client(pool, answers, None, rules)
 
 
 def _recomputing(manifest: Mapping[str, Any], source: Ledger, rebuilt: Ledger, stack: ExitStack) -> RecomputingPolicies:

@@ -129,6 +129,7 @@ def _analysis(
     """The run's analysis: from its file, or made and written there."""
     from trinity.analysis import MODELS_UP_TO, analysed
     from trinity.assembly import build_tasks, node
+    from trinity.prepared import prepared
     from trinity.runs.files import read_json, write_json
 
     path = run / "analysis.json"
@@ -136,7 +137,12 @@ def _analysis(
         stored: Mapping[str, Any] = read_json(path)
         return stored
     tasks, most = build_tasks(node(manifest["recipe"])), None if all_models else MODELS_UP_TO
-    found = asyncio.run(analysed(ledger, ledger, tasks, manifest, most=most))
+
+    async def made() -> dict[str, Any]:
+        async with prepared(tasks):
+            return await analysed(ledger, ledger, tasks, manifest, most=most)
+
+    found = asyncio.run(made())
     write_json(path, found)
     return found
 

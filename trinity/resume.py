@@ -69,7 +69,9 @@ def changes_since(manifest: Mapping[str, Any], now: Mapping[str, Any]) -> Iterat
     Both are manifests; `now` is the one that the same run would get today.
     """
     for part, name in (("prompts", "prompt file"), ("data", "data of task"), ("graders", "grader of task")):
-        for key in sorted(manifest[part].keys() | now[part].keys()):
+        # A run can have used no prompt file that came later.
+        later = set() if part == "prompts" else now[part].keys()
+        for key in sorted(manifest[part].keys() | later):
             if manifest[part].get(key) != now[part].get(key):
                 yield f"{name} {key} has changed"
     before, after = ({agent["name"]: agent for agent in one["agents"]} for one in (manifest, now))
@@ -79,6 +81,26 @@ def changes_since(manifest: Mapping[str, Any], now: Mapping[str, Any]) -> Iterat
     for key in sorted(manifest["endpoints"].keys() & now["endpoints"].keys()):
         if manifest["endpoints"][key]["endpoint_id"] != now["endpoints"][key]["endpoint_id"]:
             yield f"endpoint {key} is another one"
+    if _judged_by(manifest) != _judged_by(now):
+        yield "the judge is another one"
+
+
+def _judged_by(manifest: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """The judge's agent and who serves it; what a machine says of an endpoint besides may change."""
+    judge = manifest.get("judge")
+    if judge is None:
+        return None
+    return judge["agent"], [endpoint["endpoint_id"] for endpoint in judge["endpoints"].values()]
+
+
+def moved_facts(manifest: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """A sentence for everything that a task tells of this machine and that it told otherwise when the run began."""
+    before = {task["name"]: _flat(task.get("facts") or {}) for task in manifest["tasks"]}
+    for task in now["tasks"]:
+        facts, was = _flat(task.get("facts") or {}), before.get(task["name"], {})
+        for key in sorted(facts.keys() | was.keys()):
+            if facts.get(key) != was.get(key):
+                yield f"task {task['name']}: {key} was {was.get(key)} and is {facts.get(key)}"
 
 
 def _refuse_difference(saved: DictConfig, cfg: DictConfig, named: Iterable[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypedDict, runtime_checkable
 
 if TYPE_CHECKING:
     from trinity.context import Context
@@ -13,6 +13,9 @@ Role = Literal["thinker", "worker", "verifier"]
 ROLES: tuple[Role, ...] = ("thinker", "worker", "verifier")
 
 Phase = Literal["train", "val", "reeval", "test"]
+Bill = Literal["train", "val", "reeval", "test", "grading"]
+"""What a call is billed to: the phase of its episode, or the grading of an answer, which is no method's cost."""
+GRADING: Bill = "grading"
 Split = Literal["train", "val", "test"]
 
 Status = Literal["correct", "wrong", "no_answer", "truncated", "refused", "error", "over_budget"]
@@ -21,6 +24,13 @@ UNGRADED: frozenset[Status] = frozenset({"error", "over_budget"})
 
 FinishReason = Literal["stop", "length", "context", "content_filter"]
 """`length`: the output cap was hit. `context`: the prompt did not fit. `content_filter`: the provider refused."""
+
+CUT_SHORT: Mapping[FinishReason, Status] = {
+    "length": "truncated",
+    "context": "truncated",
+    "content_filter": "refused",
+}
+"""What an episode is whose answer ended for such a reason."""
 
 StoreMode = Literal["use", "refresh", "offline"]
 """What stored answers are to a run: all that is asked for, none of other runs', or all that there will be."""
@@ -196,6 +206,9 @@ class Episode:
 
     `finish_reason` is that of the call that produced `answer`; `capped` says that the episode ended at its own cap.
     Usage is not here: it is summed from `context.calls`, so that no method can forget a call.
+
+    `replies` are the answers of the rounds so far, `answer` the last of them, where a task says something back (see
+    `Task.reply`); the run fills them in, a method leaves them alone.
     """
 
     answer: str | None
@@ -203,6 +216,7 @@ class Episode:
     turns: tuple[Turn, ...] = ()
     capped: bool = False
     encoder_tokens: int = 0
+    replies: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +225,43 @@ class Grade:
 
     score: float
     answer: str | None
+
+
+class Judge(Protocol):
+    """A model that a grader asks: the agent that the run's configuration names. Its calls are billed to `grading`."""
+
+    async def ask(self, messages: Sequence[Message]) -> Completion:
+        """Its answer; equal messages within one grading are as many samples.
+
+        Raises:
+            GraderError: the call failed after its retries.
+            TrinityError: anything else stops the run and must be let through.
+        """
+        ...
+
+
+@runtime_checkable
+class Prepared(Protocol):
+    """What a task offers besides whose grading needs something of the machine, such as a sandbox."""
+
+    async def ready(self) -> None:
+        """Make sure that answers can be graded, before anything is asked; again is free.
+
+        Raises:
+            ConfigError: they cannot be here; says what to install or to set.
+        """
+        ...
+
+    def facts(self) -> Mapping[str, Any]:
+        """What the manifest keeps of it, as JSON values; known after `ready`, and once items were loaded.
+
+        `left_out` in it, if there is any, counts rows that became no items: split there -> reason -> number.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of what is held; again is free."""
+        ...
 
 
 class Task(Protocol):
@@ -224,6 +275,10 @@ class Task(Protocol):
         chance: expected score of a guess, 0 where guessing is hopeless.
         comparable: True when `key` makes answers comparable, so that they can be voted on.
         grader: name and version, for the manifest.
+
+    Further attributes may be there: `rounds`, how often an episode is answered at most (1; see `reply`), `reply_bytes`,
+    the most UTF-8 bytes of a reply, 64 a message included (4096), `judged`, whether `grade` asks its judge (False), and
+    `judge_calls`, how often it does at most for one episode (1). A task may be `Prepared` besides.
     """
 
     name: str
@@ -251,15 +306,21 @@ class Task(Protocol):
         ...
 
     def reply(self, item: Item, episode: Episode) -> list[Message] | None:
-        """What the task says back (two-turn and interactive benchmarks); None = done."""
+        """What the task says back (two-turn and interactive benchmarks); None = done.
+
+        Asked after every round with `episode.replies`, the answers so far. Where it says something, the method solves
+        again, its opening being the one before with the answer and these messages behind it.
+        """
         ...
 
     def key(self, item: Item, text: str) -> str | None:
         """The answer in `text` in a form that equals exactly when two answers mean the same; None = no answer."""
         ...
 
-    async def grade(self, item: Item, episode: Episode, judge: Client | None) -> Grade:
-        """Score of `episode.answer`.
+    async def grade(self, item: Item, episode: Episode, judge: Judge | None) -> Grade:
+        """Score of the episode; None where no judge is configured, which a `judged` task never sees.
+
+        Where a task has several rounds, an episode that ended early (its own cap, an empty answer) has fewer `replies`.
 
         Raises:
             GraderError: the grader itself failed; never a score of 0.

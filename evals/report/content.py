@@ -13,7 +13,7 @@ from evals.report.data import ReportData
 from evals.report.plots_use import GRADES
 from evals.report.rows import ALL, Row
 from evals.report.summary import label, rows_of, tasks_of
-from evals.report.table import columns_for, findings, format_row, reading, title
+from evals.report.table import columns_for, findings, format_row, grading_sentence, reading, title
 from evals.report.text import clean, number, percent
 from evals.stats.methods import is_trained
 from trinity.types import Status
@@ -52,6 +52,7 @@ def lead(summary: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
         f"Test items per task: {tasks or 'none'}",
         f"Methods: {', '.join(methods) or 'none'}",
         f"Seeds: {_pairs(summary['seeds'])}" if summary["seeds"] else "",
+        _judge(manifest.get("judge") or {}),
         _machine(manifest.get("machine") or {}),
         _commit(manifest.get("git") or {}),
     ]
@@ -61,6 +62,12 @@ def lead(summary: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
 def _pairs(value: Any) -> str:
     """Names and values in one line."""
     return ", ".join(f"{name} {entry}" for name, entry in value.items()) if isinstance(value, Mapping) else str(value)
+
+
+def _judge(judge: Mapping[str, Any]) -> str:
+    """Which model graded what a task does not grade by itself."""
+    agent = judge.get("agent") or {}
+    return f"Judge: agent {agent.get('name')} ({agent.get('model')}), {judge.get('kind')}" if agent else ""
 
 
 def _machine(machine: Mapping[str, Any]) -> str:
@@ -77,7 +84,10 @@ def _commit(git: Mapping[str, Any]) -> str:
 def _results(summary: Mapping[str, Any], first: Sequence[str]) -> Iterator[Part]:
     """The table over all tasks, what it says after what is to be said `first`, and a table per task."""
     tasks = tasks_of(summary)
-    yield Part("Results", [_table(summary, ALL), Text(" ".join(reading(summary)))])
+    yield Part(
+        "Results",
+        [_table(summary, ALL), Text(" ".join(reading(summary))), *map(Text, grading_sentence(summary["totals"]))],
+    )
     yield Part("What this run can and cannot say", [Bullets([*first, *findings(summary)])], 3)
     for name in tasks if len(tasks) > 1 else ():
         yield Part(name, [Text(title(summary, name)), _table(summary, name)], 3)

@@ -124,7 +124,7 @@ def title(summary: Mapping[str, Any], task: str = ALL) -> str:
 
 def caption(summary: Mapping[str, Any]) -> list[str]:
     """Sentences under a table: how to read it, and what the run can and cannot say."""
-    return [*reading(summary), *findings(summary)]
+    return [*reading(summary), *grading_sentence(summary["totals"]), *findings(summary)]
 
 
 def reading(summary: Mapping[str, Any]) -> list[str]:
@@ -224,6 +224,17 @@ def totals_sentence(totals: Mapping[str, Any]) -> list[str]:
     words = {"logical_calls": "logical", "paid_calls": "paid", "reused_calls": "reused"}
     parts = [f"{totals[key]:,} {word}" for key, word in words.items() if totals.get(key) is not None]
     return [f"Model calls of the whole run: {', '.join(parts)}."] if parts else []
+
+
+def grading_sentence(totals: Mapping[str, Any]) -> list[str]:
+    """What the judge was asked, where there was one."""
+    if totals.get("grading_paid_calls") is None:
+        return []
+    usd = totals["grading_spent_usd"]
+    calls = f"{totals['grading_paid_calls']:,} calls paid, {totals['grading_reused_calls']:,} reused"
+    tokens = totals["grading_paid_weighted_tokens"] + totals["grading_reused_weighted_tokens"]
+    cost = "USD unknown" if usd is None else f"{usd:.4g} USD spent"
+    return [f"Grading, which no method is billed for: {calls}, {tokens:,} weighted tokens, {cost}."]
 
 
 def mdd_sentence(summary: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from trinity.llm.pool import Pool
 from trinity.llm.transports.base import Request
 from trinity.llm.transports.scripted import ScriptedTransport
 from trinity.runs.calls import Answer
-from trinity.types import Agent, Item, Message, Phase, Price, Replicate, Spend, Task
+from trinity.types import Agent, Bill, Item, Message, Phase, Price, Replicate, Spend, Task
 
 Step = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -66,18 +66,29 @@ class Log:
     uid: str = "us"
     notes: list[tuple[str, bool, Price | None]] = field(default_factory=list)
     attempts: list[tuple[str, int, str, int | None, str]] = field(default_factory=list)
-    begun: list[tuple[str, int, Phase, Spend]] = field(default_factory=list)
+    begun: list[tuple[str, int, Bill, Spend]] = field(default_factory=list)
     spent: list[Spend] = field(default_factory=list)
+    grading: set[str] = field(default_factory=set)
     misses: list[str] = field(default_factory=list)
     flushes: int = 0
 
-    def note_call(self, answer: Answer, request: Mapping[str, Any], *, paid: bool, price: Price | None) -> None:
+    def note_call(
+        self,
+        answer: Answer,
+        request: Mapping[str, Any],
+        *,
+        paid: bool,
+        price: Price | None,
+        grading: bool = False,
+    ) -> None:
         """Keep it."""
         self.notes.append((answer.request_hash, paid, price))
+        if grading:
+            self.grading.add(answer.request_hash)
 
-    def begin_attempt(self, request_hash: str, attempt: int, phase: Phase, reserve: Spend) -> int:
+    def begin_attempt(self, request_hash: str, attempt: int, bill: Bill, reserve: Spend) -> int:
         """Keep it; its place."""
-        self.begun.append((request_hash, attempt, phase, reserve))
+        self.begun.append((request_hash, attempt, bill, reserve))
         return len(self.begun) - 1
 
     def end_attempt(

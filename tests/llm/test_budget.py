@@ -20,8 +20,8 @@ from tests.llm.virtual_time import run_virtual
 from trinity.errors import BudgetError, ConfigError
 from trinity.llm import budget as module
 from trinity.llm.budget import (
+    BILLS,
     MESSAGE_TOKENS,
-    PHASES,
     Budget,
     Cap,
     Caps,
@@ -34,7 +34,7 @@ from trinity.llm.budget import (
     worst_usage,
 )
 from trinity.llm.transports.base import ErrorKind, TransportError
-from trinity.types import Message, Phase, Price, Spend, Usage
+from trinity.types import Bill, Message, Phase, Price, Spend, Usage
 
 NOTHING = Spend()
 PRICE = Price(1.0, 2.0, "a list")
@@ -221,7 +221,7 @@ TestAccounts = Accounts.TestCase
 TestAccounts.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
 
 
-async def buy(budget: Budget, worst: Spend, cost: Spend | None = None, phase: Phase = "test", order: int = 0) -> None:
+async def buy(budget: Budget, worst: Spend, cost: Spend | None = None, phase: Bill = "test", order: int = 0) -> None:
     """One attempt that settles at `cost`; None: nobody says."""
     async with budget.attempt(worst, phase, order) as charge:
         await asyncio.sleep(0)
@@ -309,7 +309,7 @@ async def test_an_exhausted_phase_stops_itself_and_an_exhausted_run_stops_all() 
         await buy(budget, Spend(0.0, 1, 1), phase="train")
     for _ in range(4):
         await buy(budget, Spend(0.0, 11, 1), phase="val")
-    for phase in PHASES[1:]:
+    for phase in BILLS[1:]:
         with pytest.raises(BudgetError, match=r"budget\.run\.calls=4"):
             await buy(budget, NOTHING._replace(calls=1), phase=phase)
 
@@ -527,7 +527,7 @@ def test_the_shipped_group_caps_nothing_and_asks_above_ten_usd() -> None:
     content = OmegaConf.to_container(OmegaConf.load(path))
     assert isinstance(content, dict)
     read = Caps.from_config({str(key): value for key, value in content.items()})
-    assert read == Caps(phases=dict.fromkeys(PHASES, Cap()), confirm_usd=10.0)
+    assert read == Caps(phases=dict.fromkeys(BILLS, Cap()), confirm_usd=10.0)
     assert not list(read.entries())
 
 

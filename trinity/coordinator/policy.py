@@ -42,8 +42,8 @@ def pick(logits: NDArray[np.float64], noise: NDArray[np.float64]) -> tuple[int, 
 
 
 def decision_key(policy: str, turn: int, context: Context) -> DecisionKey:
-    """Where a decision of this policy stands in the ledger."""
-    return DecisionKey(policy, context.item.task, context.item.item_id, context.replicate, turn)
+    """Where a decision of this policy at a turn of the round stands in the ledger."""
+    return DecisionKey(policy, context.item.task, context.item.item_id, context.replicate, context.turn(turn))
 
 
 def decide(
@@ -121,7 +121,9 @@ class RecordedPolicy:
         """
         key = decision_key(self.name, turn, context)
         row = self.source.decision(key)
-        place = f"{self.name} on {key.task}/{key.item_id} {key.replicate.phase}#{key.replicate.index} turn {turn + 1}"
+        place = (
+            f"{self.name} on {key.task}/{key.item_id} {key.replicate.phase}#{key.replicate.index} turn {key.turn + 1}"
+        )
         if row is None:
             raise LedgerError(f"the ledger has no decision of {place}; the run is unfinished or its ledger was changed")
         if row.transcript_hash != digest(chunks):

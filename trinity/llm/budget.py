@@ -28,9 +28,9 @@ from trinity.errors import BudgetError, ConfigError
 from trinity.llm.pricing import cost_usd
 from trinity.llm.transports.base import ErrorKind, TransportError
 from trinity.naming import did_you_mean
-from trinity.types import NOTHING, Agent, Message, Phase, Spend, Usage
+from trinity.types import NOTHING, Agent, Bill, Message, Spend, Usage
 
-PHASES: tuple[Phase, ...] = get_args(Phase)
+BILLS: tuple[Bill, ...] = get_args(Bill)
 
 MESSAGE_TOKENS = 64
 """What a chat template may add to one message."""
@@ -67,13 +67,13 @@ class Cap:
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """The caps of a run, of its phases (bought answers alone) and of each episode (every answer).
+    """The caps of a run, of its phases and gradings (bought answers alone) and of each episode (every answer).
 
     A live run whose worst case is above `confirm_usd` must be confirmed; None = never.
     """
 
     run: Cap = field(default_factory=Cap)
-    phases: Mapping[Phase, Cap] = field(default_factory=dict)
+    phases: Mapping[Bill, Cap] = field(default_factory=dict)
     episode: Cap = field(default_factory=Cap)
     confirm_usd: float | None = None
 
@@ -86,10 +86,10 @@ class Caps:
         """
         _check_keys("budget", given, ("run", "phases", "episode", "confirm_usd"))
         phases = _mapping("budget.phases", given.get("phases"))
-        _check_keys("budget.phases", phases, PHASES)
+        _check_keys("budget.phases", phases, BILLS)
         return cls(
             run=_cap("budget.run", given.get("run")),
-            phases={phase: _cap(f"budget.phases.{phase}", phases.get(phase)) for phase in PHASES},
+            phases={phase: _cap(f"budget.phases.{phase}", phases.get(phase)) for phase in BILLS},
             episode=_above_nothing("budget.episode", _cap("budget.episode", given.get("episode"))),
             confirm_usd=_amount("budget.confirm_usd", given.get("confirm_usd")),
         )
@@ -381,7 +381,7 @@ class _Waiter(NamedTuple):
 
 
 class Budget:
-    """What a run may pay, all of it and in each phase. Belongs to one event loop.
+    """What a run may pay, all of it, in each phase, and for grading. Belongs to one event loop.
 
     Settled spends and open reservations together never pass a cap, as long as no attempt costs more than its worst
     case. Where a reservation does not fit it waits until open ones have settled; those who wait are served strictly in
@@ -390,18 +390,18 @@ class Budget:
 
     Args:
         run: for everything that is bought.
-        phases: for what each phase buys; a phase that is not named has no cap.
+        phases: for what each phase, and grading, buys; one that is not named has no cap.
         spent: what was bought before, of a resumed run.
 
     Raises:
         ConfigError: USD are capped and it is not known how many were spent.
     """
 
-    def __init__(self, run: Cap, phases: Mapping[Phase, Cap], spent: Mapping[Phase, Spend]) -> None:
+    def __init__(self, run: Cap, phases: Mapping[Bill, Cap], spent: Mapping[Bill, Spend]) -> None:
         self.capped = run.given or any(cap.given for cap in phases.values())
         self._run = _Account("budget.run", run)
         self._accounts = {
-            phase: (self._run, _Account(f"budget.phases.{phase}", phases.get(phase, Cap()))) for phase in PHASES
+            phase: (self._run, _Account(f"budget.phases.{phase}", phases.get(phase, Cap()))) for phase in BILLS
         }
         self._waiting: list[_Waiter] = []
         self._arrivals = itertools.count()
@@ -412,7 +412,7 @@ class Budget:
                 account.add(*_units(_rounded(spend)))
 
     @asynccontextmanager
-    async def attempt(self, worst: Spend, phase: Phase, order: int) -> AsyncIterator[Charge]:
+    async def attempt(self, worst: Spend, phase: Bill, order: int) -> AsyncIterator[Charge]:
         """The right to make one attempt that costs at most `worst`, for the `order`-th episode of the run.
 
         `Charge.settle` says what it did cost; without that it counts as `worst` for good.
@@ -432,8 +432,8 @@ class Budget:
         finally:
             self._settle(need, charge.spend)
 
-    def spent(self, phase: Phase | None = None) -> Spend:
-        """What is gone, reserves of open attempts included: of one phase, or of the run."""
+    def spent(self, phase: Bill | None = None) -> Spend:
+        """What is gone, reserves of open attempts included: of one phase, of grading, or of the run."""
         return (self._accounts[phase][1] if phase else self._run).gone
 
     @property

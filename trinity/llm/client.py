@@ -33,7 +33,7 @@ from trinity.llm.store import CallStore
 from trinity.llm.transports.base import Request, Template, TransportError, checked
 from trinity.llm.turns import OncePerTurn, Slices
 from trinity.runs.calls import Answer
-from trinity.types import NOTHING, Agent, Completion, Message, Phase, Price, Spend
+from trinity.types import GRADING, NOTHING, Agent, Bill, Completion, Message, Price, Spend
 
 RECENT_CALLS = 4096
 """Answers kept in memory: candidates of one generation ask the same within minutes."""
@@ -53,11 +53,19 @@ class CallLog(Protocol):
         """The run as buyer of answers."""
         ...
 
-    def note_call(self, answer: Answer, request: Mapping[str, Any], *, paid: bool, price: Price | None) -> None:
-        """This run used an answer; `paid`: it bought it. The first note of a request stays."""
+    def note_call(
+        self,
+        answer: Answer,
+        request: Mapping[str, Any],
+        *,
+        paid: bool,
+        price: Price | None,
+        grading: bool = False,
+    ) -> None:
+        """This run used an answer, perhaps to grade; `paid`: it bought it. The first note of a request stays."""
         ...
 
-    def begin_attempt(self, request_hash: str, attempt: int, phase: Phase, reserve: Spend) -> int:
+    def begin_attempt(self, request_hash: str, attempt: int, bill: Bill, reserve: Spend) -> int:
         """An attempt is about to be made that may cost `reserve`; its number."""
         ...
 
@@ -89,7 +97,7 @@ class CallLog(Protocol):
 
 @dataclass(slots=True)
 class CallCounts:
-    """Calls so far.
+    """Calls so far, without those that grade.
 
     Attributes:
         logical: asked for by episodes.
@@ -146,6 +154,7 @@ class Client:
     ) -> None:
         self.pool = pool
         self.counts = CallCounts()
+        self._graded = CallCounts()
         self._store = store
         self._ledger = ledger
         self._buyer = ledger.uid if ledger else ""
@@ -185,16 +194,16 @@ class Client:
         answer = self._recent.get(request.hash)
         if answer is not None:
             self._recent.move_to_end(request.hash)
-            self.counts.shared += 1
+            self._counts(context).shared += 1
         else:
             if request.hash not in self._flights:
                 answer = await self._store.get(request.hash)
             if answer is None:
                 answer = await self._flight(agent, request, context)
             else:
-                self.counts.reused += 1
-                self._use(agent, request, answer)
-        self.counts.logical += 1
+                self._counts(context).reused += 1
+                self._use(agent, request, answer, context.bill)
+        self._counts(context).logical += 1
         completion = self._completion(agent, request, answer)
         context.enter(place, completion)
         return completion
@@ -232,12 +241,17 @@ class Client:
         made = self._templates[id(agent)] = agent, Template(endpoint_id, agent.model, agent.sampling, agent.extra_body)
         return made
 
+    def _counts(self, context: Context) -> CallCounts:
+        """Where a call is counted."""
+        return self._graded if context.bill == GRADING else self.counts
+
     def _reserve(self, agent: Agent, request: Request, context: Context) -> int:
-        """A place in the episode's bill, if its own cap allows the call."""
-        if not self._episode_capped:
+        """A place in the episode's bill, if its own cap allows the call; what grades is no part of the episode."""
+        if not self._episode_capped or context.bill == GRADING:
             return context.reserve()
         worst = worst_case(agent, request.messages)
         if not fits_episode(self._rules.episode, context.spend(), worst):
+            context.at_cap = True
             raise EpisodeCapError(f"agent {agent.name}: the call could pass the episode's cap {self._rules.episode}")
         return context.reserve(worst)
 
@@ -245,25 +259,26 @@ class Client:
         """The answer that is being bought, by a call that may already be in flight."""
         task = self._flights.get(request.hash)
         if task is None:
-            task = asyncio.create_task(self._buy(agent, request, context.replicate.phase, context.order))
+            task = asyncio.create_task(self._buy(agent, request, context))
             self._flights[request.hash] = task
             task.add_done_callback(_retrieve)
         else:
-            self.counts.shared += 1
+            self._counts(context).shared += 1
         return await asyncio.shield(task)
 
-    async def _buy(self, agent: Agent, request: Request, phase: Phase, order: int) -> Answer:
+    async def _buy(self, agent: Agent, request: Request, context: Context) -> Answer:
         """Claim, ask, keep, note. The flight ends here and not in a callback, so that no failure is found again."""
+        counts = self._counts(context)
         try:
             answer = await self._claim(request)
             if answer is None:
-                answer = await self._ask(agent, request, phase, order)
-                self.counts.paid += 1
+                answer = await self._ask(agent, request, context.bill, context.order)
+                counts.paid += 1
             else:
-                self.counts.reused += 1
-            self._use(agent, request, answer)
+                counts.reused += 1
+            self._use(agent, request, answer, context.bill)
         except TrinityError:
-            self.counts.failed += 1
+            counts.failed += 1
             raise
         finally:
             del self._flights[request.hash]
@@ -278,16 +293,16 @@ class Client:
                 self._ledger.note_miss(request.hash, request.to_json())
             raise
 
-    async def _ask(self, agent: Agent, request: Request, phase: Phase, order: int) -> Answer:
+    async def _ask(self, agent: Agent, request: Request, bill: Bill, order: int) -> Answer:
         """Ask until there is an answer, and keep it: it is the store's before anybody sees it."""
 
         async def attempt(number: int, seed: int) -> Answered:
-            return await self._attempt(_Try(agent, request, number, seed, phase, order))
+            return await self._attempt(_Try(agent, request, number, seed, bill, order))
 
         try:
             answered = await send_with_retries(request, attempt, self._rules.retries, self._sleep)
             self._health.answered(agent)
-            return await self._keep(agent, request, self._answer(request, answered))
+            return await self._keep(agent, request, self._answer(request, answered), bill)
         except TransportError as error:
             await self._store.release(request.hash)
             self._refuse_long_wait(agent, error)
@@ -296,13 +311,14 @@ class Client:
             await self._store.release(request.hash)
             raise
 
-    async def _keep(self, agent: Agent, request: Request, answer: Answer) -> Answer:
+    async def _keep(self, agent: Agent, request: Request, answer: Answer, bill: Bill) -> Answer:
         """Put an answer into the store; where that fails the run's own ledger keeps it, for it was paid."""
         try:
             return await self._store.put(answer, request.to_json())
         except LedgerError:
             if self._ledger is not None:
-                self._ledger.note_call(answer, request.to_json(), paid=True, price=agent.price)
+                grading = bill == GRADING
+                self._ledger.note_call(answer, request.to_json(), paid=True, price=agent.price, grading=grading)
                 with suppress(LedgerError):
                     await self._ledger.flushed()
             raise
@@ -323,7 +339,7 @@ class Client:
         tokens = worst_usage(one.agent, one.request.messages)
         worst = worst_spend(one.agent, tokens)
         limiter = self._limiter(one.agent)
-        reserved = self._rules.budget.attempt(worst, one.phase, one.order)
+        reserved = self._rules.budget.attempt(worst, one.bill, one.order)
         async with reserved as charge, limiter.turn(tokens.total_tokens):
             try:
                 self._health.check(one.agent)
@@ -387,7 +403,7 @@ class Client:
         """Enter an attempt; where a cap counts it, it is durable before anything is sent."""
         if self._ledger is None:
             return 0
-        entry = self._ledger.begin_attempt(one.request.hash, one.number, one.phase, worst)
+        entry = self._ledger.begin_attempt(one.request.hash, one.number, one.bill, worst)
         if self._durable is not None:
             await self._durable()
         return entry
@@ -426,11 +442,11 @@ class Client:
             buyer=self._buyer,
         )
 
-    def _use(self, agent: Agent, request: Request, answer: Answer) -> None:
+    def _use(self, agent: Agent, request: Request, answer: Answer, bill: Bill) -> None:
         self._health.known(agent)
         if self._ledger is not None:
-            paid = answer.buyer == self._buyer
-            self._ledger.note_call(answer, request.to_json(), paid=paid, price=agent.price)
+            paid, grading = answer.buyer == self._buyer, bill == GRADING
+            self._ledger.note_call(answer, request.to_json(), paid=paid, price=agent.price, grading=grading)
         self._recent[answer.request_hash] = answer
         if len(self._recent) > RECENT_CALLS:
             self._recent.popitem(last=False)
@@ -459,7 +475,7 @@ class _Try:
     request: Request
     number: int
     seed: int
-    phase: Phase
+    bill: Bill
     order: int
 
 

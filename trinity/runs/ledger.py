@@ -11,7 +11,7 @@ from trinity.errors import LedgerError
 from trinity.runs.behind import FLUSH_ROWS, FOUND_ROWS, WriteBehind
 from trinity.runs.calls import CALL_STATEMENTS, Answer, CallTable, RequestRows, answer_row, span
 from trinity.runs.rows import (
-    PHASES,
+    BILLS,
     Attempt,
     CallUse,
     DecisionKey,
@@ -29,7 +29,7 @@ from trinity.runs.rows import (
     record_values,
 )
 from trinity.runs.sqlite import Database, Row, Schema, open_database, pack, to_text, unpack
-from trinity.types import NOTHING, UNGRADED, Item, Phase, Price, Record, Spend, Split, Usage
+from trinity.types import GRADING, NOTHING, UNGRADED, Bill, Item, Price, Record, Spend, Split, Usage
 
 SCHEMA = Schema(
     "run ledger",
@@ -65,6 +65,9 @@ SCHEMA = Schema(
 
 PAGE_ROWS = 256
 """Items that are read at a time."""
+
+_GRADES = 2
+"""Added to `call_use.paid` (0 or 1) of a call that grades: who came before there were judges reads the column alike."""
 
 _T = TypeVar("_T")
 
@@ -137,8 +140,16 @@ class Ledger:
         self.flush()
         return self._calls
 
-    def note_call(self, answer: Answer, request: Mapping[str, Any], *, paid: bool, price: Price | None) -> None:
-        """Enter a call that this run used; a second note of the same request changes nothing.
+    def note_call(
+        self,
+        answer: Answer,
+        request: Mapping[str, Any],
+        *,
+        paid: bool,
+        price: Price | None,
+        grading: bool = False,
+    ) -> None:
+        """Enter a call that this run used, `grading` an answer or not; a second note of a request changes nothing.
 
         `request` is the JSON form of the request. Collected as decisions are (`add_decision`), a found one for longer.
 
@@ -150,7 +161,7 @@ class Ledger:
             return
         cost = None if price is None else packed_price(price)
         self._behind.rows.requests[key] = RequestRows.of(answer.request_hash, request)
-        self._behind.rows.calls[key] = answer_row(answer), (paid, cost, key)
+        self._behind.rows.calls[key] = answer_row(answer), (paid + _GRADES * grading, cost, key)
         self._behind.added(FLUSH_ROWS if paid else FOUND_ROWS)
 
     def note_miss(self, request_hash: str, request: Mapping[str, Any]) -> None:
@@ -178,17 +189,18 @@ class Ledger:
             return None
         paid, price = found
         cost = None if price is None else self._intact("a price", lambda: Price(**unpack(price)))
-        return CallUse(request_hash, bool(paid), cost)
+        return CallUse(request_hash, bool(paid % _GRADES), cost, grading=paid >= _GRADES)
 
-    def totals(self) -> Totals:
-        """Counts and token sums of the distinct calls of this run."""
+    def totals(self, *, grading: bool = False) -> Totals:
+        """Counts and token sums of the distinct calls of this run's episodes, or of those that graded them."""
         self.flush()
-        paid_calls, paid = self._total(paid=True)
-        reused_calls, reused = self._total(paid=False)
-        spent = reduce(Spend.plus, self.spent().values(), NOTHING)
-        return Totals(paid_calls, reused_calls, paid, reused, spent)
+        kind = _GRADES * grading
+        paid_calls, paid = self._total(kind + 1)
+        reused_calls, reused = self._total(kind)
+        spent = [spend for bill, spend in self.spent().items() if (bill == GRADING) == grading]
+        return Totals(paid_calls, reused_calls, paid, reused, reduce(Spend.plus, spent, NOTHING))
 
-    def _total(self, *, paid: bool) -> tuple[int, Usage]:
+    def _total(self, paid: int) -> tuple[int, Usage]:
         found = self._reader.one(
             """SELECT COUNT(*), SUM(input_tokens), SUM(output_tokens), SUM(reasoning_tokens), SUM(cached_tokens),
             MAX(usage_estimated) FROM call_use JOIN calls USING (id) WHERE paid = ?""",
@@ -197,7 +209,7 @@ class Ledger:
         count, given, output, reasoning, cached, estimated = (value or 0 for value in found or (0,) * 6)
         return count, Usage(given, output, reasoning, cached, bool(estimated))
 
-    def begin_attempt(self, request_hash: str, attempt: int, phase: Phase, reserve: Spend) -> int:
+    def begin_attempt(self, request_hash: str, attempt: int, bill: Bill, reserve: Spend) -> int:
         """Note that an attempt is about to be made; until it ends it counts as `reserve`. Its number.
 
         Collected as decisions are; `flush` makes it durable.
@@ -207,7 +219,7 @@ class Ledger:
         """
         self._attempt_number += 1
         number = self._attempt_number
-        row = (number, bytes.fromhex(request_hash), attempt, PHASES.index(phase), None, None, None, *reserve)
+        row = (number, bytes.fromhex(request_hash), attempt, BILLS.index(bill), None, None, None, *reserve)
         self._open_attempts[number] = self._behind.rows.attempts[number] = row
         self._behind.added()
         return number
@@ -243,12 +255,12 @@ class Ledger:
             text = self._intact("a failed attempt", partial(unpack, detail))
             yield Attempt(request_hash.hex(), attempt, kind, status, text)
 
-    def spent(self) -> dict[Phase, Spend]:
-        """What the attempts of each phase cost; one that was begun and never ended counts as its reserve."""
+    def spent(self) -> dict[Bill, Spend]:
+        """What the attempts of each phase and for grading cost; one that never ended counts as its reserve."""
         self.flush()
         sql = """SELECT phase, CASE WHEN COUNT(usd) = COUNT(*) THEN SUM(usd) END, SUM(weighted_tokens), SUM(calls)
             FROM attempts GROUP BY phase ORDER BY phase"""
-        return {PHASES[phase]: Spend(*sums) for phase, *sums in self._reader.query(sql)}
+        return {BILLS[bill]: Spend(*sums) for bill, *sums in self._reader.query(sql)}
 
     def _note_request(self, request_hash: str, request: Mapping[str, Any]) -> None:
         key = bytes.fromhex(request_hash)

@@ -234,7 +234,8 @@ def _secrets(manifest: Mapping[str, Any]) -> dict[str, str]:
 
 def _identifiers(manifest: Mapping[str, Any]) -> set[Any]:
     """What a run calls its pool, methods and agents, their endpoints and models."""
-    named = [agent.get(key) for agent in manifest.get("agents", ()) for key in ("name", "endpoint", "model")]
+    agents = [*manifest.get("agents", ()), (manifest.get("judge") or {}).get("agent") or {}]
+    named = [agent.get(key) for agent in agents for key in ("name", "endpoint", "model")]
     methods = manifest.get("config", {}).get("method") or ()
     return {manifest.get("pool"), *methods, *named}
 

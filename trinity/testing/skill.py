@@ -12,7 +12,7 @@ from trinity.canonical import digest
 from trinity.coordinator.protocol import prompt
 from trinity.llm.transports.base import Reply, Request
 from trinity.llm.transports.scripted import ScriptedTransport, SkillScript, marker, reply_to
-from trinity.types import Client, Episode, Grade, Item, Message, Redistribute, Split
+from trinity.types import Episode, Grade, Item, Judge, Message, Redistribute, Split
 
 
 class SkillTask:
@@ -59,7 +59,7 @@ class SkillTask:
         _, found, answer = text.rpartition("Answer: ")
         return answer.strip() if found else None
 
-    async def grade(self, item: Item, episode: Episode, judge: Client | None) -> Grade:
+    async def grade(self, item: Item, episode: Episode, judge: Judge | None) -> Grade:
         """1 where the key is the target."""
         answer = self.key(item, episode.answer or "")
         return Grade(float(answer == item.target), answer)
