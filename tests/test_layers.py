@@ -54,6 +54,7 @@ EVALS = {
 }
 HEAVY = {
     *("torch", "transformers", "litellm", "pandas", "pyarrow", "matplotlib", "cma", "xllamacpp", "statsmodels"),
+    *("sympy", "mpmath", "math_verify", "latex2sympy2_extended"),
     *("scipy", "datasets", "wandb", "gguf", "gpboost", "huggingface_hub", "safetensors", "chess"),
 }
 LEAN = {"trinity.run", "trinity.cli", "trinity.config", "trinity.errors", "trinity.types", "trinity.canonical"}

@@ -16,6 +16,7 @@ from tests.commands import only_run
 from tests.inprocess import forked, played
 from tests.talks import FACTS, Facts
 from tests.test_killed import killed_when, stored
+from trinity.assembly import prompt_hashes
 from trinity.resume import changes_since
 from trinity.runs.ledger import Ledger
 from trinity.runs.records import comparable, read_records
@@ -162,6 +163,7 @@ class TestJudge:
         assert summary["totals"]["grading_paid_calls"] == gradings.paid_calls > 0
         judge = manifest(folder)["judge"]
         assert (judge["agent"]["name"], judge["kind"], judge["own"]) == ("bob", "scripted", False)
+        assert manifest(folder)["tasks"][0]["judged"] is True
         report = (path / "report.md").read_text("utf-8")
         assert f"Grading, which no method is billed for: {gradings.paid_calls} calls paid" in report
         assert "Judge: agent bob (bob), scripted." in report
@@ -285,6 +287,12 @@ def test_runs_of_earlier_versions_go_on_and_replay(tmp_path: Path) -> None:
     done = played("trinity.run", f"resume={only_run(folder, 'talks')}", "budget.run.calls=null", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert replayed(folder).returncode == 0
+
+
+def test_every_prompt_file_is_told_by_its_hash() -> None:
+    """Those of the coordinator, of baselines, of tasks and of graders."""
+    packages = {name.partition("/")[0] for name in prompt_hashes()}
+    assert packages == {"trinity.coordinator", "baselines", "evals.tasks", "evals.graders"}
 
 
 def test_another_judge_is_no_way_to_go_on() -> None:

@@ -15,6 +15,7 @@ from trinity.arena import Contender
 from trinity.canonical import sha256
 from trinity.config import build
 from trinity.errors import ConfigError
+from trinity.grading import judged
 from trinity.llm.budget import Budget, Caps
 from trinity.llm.client import Rules
 from trinity.llm.retry import RetryPolicy
@@ -194,7 +195,8 @@ def _task_facts(name: str, task: Task) -> dict[str, Any]:
     """What the manifest keeps of a task."""
     told = {"name": name, "chance": task.chance, "licence": task.licence, "redistribute": task.redistribute}
     facts = facts_of(task)
-    return told if facts is None else {**told, "facts": facts}
+    further = {**({"judged": True} if judged(task) else {}), **({} if facts is None else {"facts": facts})}
+    return {**told, **further}
 
 
 def _weights(engines: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -134,7 +134,7 @@ def _check_graders(pairs: Sequence[Pair], tasks: Sequence[str], *, allowed: bool
     """ConfigError where two graders would be compared, unless that is wanted."""
     for side, reference in () if allowed else pairs:
         for task in tasks:
-            ours, theirs = (one.run.manifest["graders"].get(task) for one in (side, reference))
+            ours, theirs = (one.run.grader(task) for one in (side, reference))
             if None not in (ours, theirs) and ours != theirs:
                 raise ConfigError(
                     f"{task} was graded by {theirs} in {reference.run.folder} and by {ours} in {side.run.folder}; "

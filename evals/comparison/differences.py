@@ -29,8 +29,8 @@ _SHA256 = 64
 _TOLD_APART = ("name", "seed", "data.seed", "eval.seed", "eval.replicates", "pool.name", "pool.agents", "budget")
 """Branches of a configuration that other facts tell, or that shape nothing."""
 _AGENT = ("endpoint", "model", "sampling", "extra_body", "active_params", "deterministic")
-_OF_NAMED = frozenset({"agents", "prices", "endpoints"})
-"""Kinds of facts of which those runs alone are told that have the agent or endpoint; who has it is told first."""
+_OF_NAMED = frozenset({"agents", "prices", "endpoints", "prompts"})
+"""Kinds of facts of which those runs alone are told that have the agent, endpoint or file; another one did without."""
 _TEXTS = ("style", "profile")
 """Texts of an agent may hold worked examples, whose items may not leave: their hashes are shown."""
 
@@ -95,7 +95,7 @@ def _facts(run: Run, tasks: Sequence[str]) -> Iterator[tuple[Fact, Any]]:
     manifest = run.manifest
     settings = dict(_flat({**manifest["config"], "analysis": settings_of(manifest)._asdict()}, manifest.get("recipe")))
     for task in tasks:
-        yield ("graders", f"Grader of {task}"), manifest["graders"].get(task)
+        yield ("graders", f"Grader of {task}"), run.grader(task)
         yield (
             ("data", f"Data fingerprint of {task} (items of one id are taken for the same)"),
             manifest["data"].get(task),

@@ -53,6 +53,12 @@ class Run:
         """Its rows in table order."""
         return [(row["method"], row["variant"]) for row in self.summary["rows"] if row["task"] == ALL]
 
+    def grader(self, task: str) -> str | None:
+        """What graded a task: its grader, and the judge's model behind that of a judged one; None where it has none."""
+        grader, judge = self.manifest["graders"].get(task), (self.manifest.get("judge") or {}).get("agent") or {}
+        judged = any(one.get("judged") for one in self.manifest.get("tasks") or () if one.get("name") == task)
+        return f"{grader} with judge {judge.get('model')}" if grader and judged and judge else grader
+
     def row(self, key: RowKey, task: str = ALL) -> Mapping[str, Any] | None:
         """A row of its summary."""
         rows = (row for row in self.summary["rows"] if (row["method"], row["variant"], row["task"]) == (*key, task))

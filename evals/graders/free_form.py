@@ -21,7 +21,7 @@ __all__ = ["VERSION", "answer_key", "match", "read_answer", "same_words"]
 _TOLERANCE = Fraction(1, 100)
 """Two measured values that differ by no more count as one."""
 _MAX_CHARS = 2000
-_TEX = re.compile(r"\\(?:text|textbf|textit|mathrm|mathbf|mbox)[ ]?(?=\{)|\\[()\[\],;! ]|[{}$*_`\"“”‘’]")
+_TEX = re.compile(r"\\(?:text|textbf|textit|mathrm|mathbf|mbox)[ ]?(?=\{)|\\[()\[\],;! ]|[{}$*_`\"“”\u2018’]")
 _PARTS = re.compile(r"[,;\n]|(?<!\w)(?:and|or)(?!\w)|&")
 _WORD = re.compile(r"[^\W_]+(?:['’.][^\W_]+)*|[<>=+%-]")
 _DROPPED = frozenset(("a", "an", "the", "is", "are", "it", "its"))

@@ -23,7 +23,7 @@ from trinity.errors import GraderError
 
 VERSION = "mathematics/1"
 
-_POSITIVE = re.compile(r"\b(?:positive|non-?negative)\b|(?:>|\\gt|\\geq?)[ ]?0(?![.0-9])", re.IGNORECASE)
+_POSITIVE = re.compile(r"\b(?:positive|non-?negative)\b|(?:>|\\gt|\\geq?)[ ]?0(?!\.?[0-9])", re.IGNORECASE)
 _TEN = re.compile(r"10[ ]?\^|[0-9][eE][-+]?[0-9]")
 _SPACE = re.compile(r"\s+(?!\w)|(?<!\w)\s+")
 """All white space but that between two letters or digits: `2 3/4` is not `23/4`."""

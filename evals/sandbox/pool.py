@@ -63,11 +63,11 @@ class Pool:
         try:
             await asyncio.get_running_loop().run_in_executor(self._starter, self._check)
             worker = await self._start(())
-        except WorkerError as error:
+            self._python = worker.python
+            self._put(worker)
+            measured = await loop_time(self)
+        except (WorkerError, GraderError) as error:
             raise ConfigError(self._launcher.refusal(str(error))) from error
-        self._python = worker.python
-        self._put(worker)
-        measured = await loop_time(self)
         self._scale = max(1.0, measured / REFERENCE_S)
 
     def _check(self) -> None:

@@ -138,6 +138,5 @@ def _read(text: str) -> tuple[Any] | None:
             packed(value)
         except (ValueError, TypeError):
             continue
-        if isinstance(value, (dict, list, tuple, set)):
-            return (value,)
+        return (value,)
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import resources
@@ -15,6 +16,9 @@ from evals.tasks.hub import Row, Source, shuffled
 from trinity.canonical import folded
 from trinity.errors import ConfigError
 from trinity.types import Item, Message, Split
+
+REPEATED = "another row asks the same"
+"""Why a row is left out whose question is an item already."""
 
 _ORDER: tuple[Split, ...] = ("test", "val", "train")
 """Test items are chosen first, so that they stay where they are when the other sizes change."""
@@ -167,11 +171,15 @@ class Benchmark(SplitTask):
         return rows
 
     def _usable(self, there: str, taken: set[str]) -> Iterator[Row]:
-        """Rows that can be items and are none yet."""
-        reasons: dict[str, int] = {}
-        for row in self.source_of(there).rows(there, self.columns, self.optional):
+        """Rows that can be items and are none yet, repeated ones too: which of them counts is not a matter of order."""
+        reasons: Counter[str] = Counter()
+        seen: set[str] = set()
+        for row in self.source.rows(there, self.columns, self.optional):
             if reason := self.unusable(row):
-                reasons[reason] = reasons.get(reason, 0) + 1
-            elif self.identity(row) not in taken:
+                reasons[reason] += 1
+            elif (identity := self.identity(row)) not in taken:
+                reasons[REPEATED] += identity in seen
+                seen.add(identity)
                 yield row
-        self.left_out[there] = reasons
+        # The first reading is the one that knows of all: later ones pass over what was drawn.
+        self.left_out.setdefault(there, dict(+reasons))

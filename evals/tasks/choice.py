@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from statistics import fmean
@@ -67,7 +67,6 @@ class ChoiceTask(Benchmark):
             raise ConfigError(f"tasks.{self.name}.shuffle_options is {shuffle_options!r}; give true or false")
         self.shuffle_options = shuffle_options
         self._misread: set[str] = set()
-        self._repeated: dict[str, int] = {}
 
     @abstractmethod
     def question(self, row: Row) -> str:
@@ -90,9 +89,8 @@ class ChoiceTask(Benchmark):
         return items
 
     def facts(self) -> dict[str, Any]:
-        """Also how many rows ask what another one does, by the split there, and how many items have a misread text."""
-        repeated = {there: count for there, count in self._repeated.items() if count}
-        return {**super().facts(), "repeated_questions": repeated, "misread_texts": len(self._misread)}
+        """Also how many items have a misread text."""
+        return {**super().facts(), "misread_texts": len(self._misread)}
 
     def key(self, item: Item, text: str) -> str | None:
         """The letter of the chosen option."""
@@ -113,17 +111,6 @@ class ChoiceTask(Benchmark):
             identifier, self.name, rendered(question, shown), ascii_uppercase[order.index(right)], domain, size,
             None if size is None else "constructed", {**meta, "options": shown},
         )  # fmt: skip
-
-    def _usable(self, there: str, taken: set[str]) -> Iterator[Row]:
-        seen: set[str] = set()
-        repeated = 0
-        for row in super()._usable(there, taken):
-            identity = self.identity(row)
-            repeated += identity in seen
-            seen.add(identity)
-            yield row
-        # The first reading is the one that knows of all: later ones pass over what was drawn.
-        self._repeated.setdefault(there, repeated)
 
     def _order(self, plain: str, options: Sequence[str]) -> list[int]:
         places = list(range(len(options)))

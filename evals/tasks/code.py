@@ -56,12 +56,15 @@ class ProgramTask(SplitTask):
     Attributes:
         limits: bounds of a program.
         prompt_file: name of the prompt file where it is not the task's.
+        heavy: columns that are too large to be held for every row: `item` finds in their place one column `heavy`,
+            the key for `heavy_columns`.
     """
 
     comparable = False
     grader = VERSION
     limits: Limits = Limits()
     prompt_file: str | None = None
+    heavy: tuple[str, ...] = ()
     _sandbox: Sandbox | None = None
 
     def hold(self, sandbox: Mapping[str, Any], limits: Mapping[str, Any] | None) -> None:
@@ -71,6 +74,7 @@ class ProgramTask(SplitTask):
             ConfigError: `limits` names no bound, or gives one that is no positive number.
         """
         self._sandbox_settings = dict(sandbox)
+        self._spool = Spool()
         self.limits = replace(self.limits, **_bounds(f"tasks.{self.name}.limits", limits))
 
     @property
@@ -103,6 +107,27 @@ class ProgramTask(SplitTask):
         """What the manifest keeps of the sandbox; nothing where no program has run."""
         return {} if self._sandbox is None else {"sandbox": dict(self._sandbox.facts())}
 
+    def heavy_columns(self, key: str) -> list[Any]:
+        """Values of the columns `heavy` of the row with this key.
+
+        Raises:
+            GraderError: no such row has been read.
+        """
+        if key not in self._spool:
+            raise GraderError(
+                f"task {self.name}: the tests {key[:12]} are of no row that was read; load its items first"
+            )
+        values: list[Any] = json.loads(self._spool.get(key))
+        return values
+
+    def kept(self, row: Row) -> Row:
+        """The row without its heavy columns, which go to a temporary file."""
+        if not self.heavy:
+            return row
+        key = self._spool.put(json.dumps([row.values.get(column) for column in self.heavy]))
+        rest = {column: value for column, value in row.values.items() if column not in self.heavy}
+        return replace(row, values={**rest, "heavy": key})
+
     @abstractmethod
     async def verdict(self, item: Item, code: str) -> Verdict:
         """Whether the program `code` solves `item`.
@@ -132,14 +157,7 @@ class ProgramTask(SplitTask):
 
 
 class CodeTask(ProgramTask, Benchmark):
-    """A benchmark of programs (see `Benchmark`; the settings are those of `CodeSettings`).
-
-    Attributes:
-        heavy: columns that are too large to be held for every row: `item` finds in their place one column `heavy`,
-            the key for `heavy_columns`.
-    """
-
-    heavy: tuple[str, ...] = ()
+    """A benchmark of programs (see `Benchmark`; the settings are those of `CodeSettings`)."""
 
     def __init__(self, **settings: Unpack[CodeSettings]) -> None:
         """Keep the settings; rows are read and the sandbox is built when they are first needed."""
@@ -152,32 +170,10 @@ class CodeTask(ProgramTask, Benchmark):
             revision=settings.get("revision"),
         )
         self.hold(settings["sandbox"], settings.get("limits"))
-        self._spool = Spool()
 
     def facts(self) -> dict[str, Any]:
         """What the manifest keeps of items and sandbox."""
         return {**Benchmark.facts(self), **self.sandbox_facts()}
-
-    def heavy_columns(self, key: str) -> list[Any]:
-        """Values of the columns `heavy` of the row with this key.
-
-        Raises:
-            GraderError: no such row has been read.
-        """
-        if key not in self._spool:
-            raise GraderError(
-                f"task {self.name}: the tests {key[:12]} are of no row that was read; load its items first"
-            )
-        values: list[Any] = json.loads(self._spool.get(key))
-        return values
-
-    def kept(self, row: Row) -> Row:
-        """The row without its heavy columns, which go to a temporary file."""
-        if not self.heavy:
-            return row
-        key = self._spool.put(json.dumps([row.values[column] for column in self.heavy]))
-        rest = {column: value for column, value in row.values.items() if column not in self.heavy}
-        return replace(row, values={**rest, "heavy": key})
 
 
 class Spool:

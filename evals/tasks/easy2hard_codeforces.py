@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack, cast
 
 from evals.graders.code import StdioTest, Verdict, grade_stdio
+from evals.graders.code.compare import same_text
 from evals.sandbox.base import Limits
 from evals.tasks.base import item_id
-from evals.tasks.code import ProgramTask, fenced, texts_of
+from evals.tasks.code import CodeSettings, ProgramTask, fenced, texts_of
 from evals.tasks.contest import paired, statement
 from evals.tasks.hub import Row
 from evals.tasks.stratified import StratifiedTask
 from trinity.canonical import folded
-from trinity.errors import GraderError
 from trinity.types import Item, Redistribute
 
+_PRINTED = ("outputs_0", "outputs_1", "outputs_2")
+"""What accepted programs printed."""
 _PARTS = (
     ("", "problem_name"),
     ("", "problem_main"),
@@ -32,18 +33,15 @@ class Easy2HardCodeforces(ProgramTask, StratifiedTask):
 
     Items are chosen as by `StratifiedTask`. Answers are Python programs that read standard input; what they print is
     compared with `input_output` (an object of `inputs` and `outputs`, also as JSON; else the columns `inputs` and
-    `answers`), of which the samples alone are shown. The data has no checkers: a problem that accepts several outputs
-    accepts only one here.
+    `answers`), of which the samples alone are shown.
+
+    The data has no checkers. It has programs that the contest accepted, with what they printed: where one of them
+    printed something else than the answer, the problem accepts several outputs, only one of which would pass here. By
+    default such problems are unusable; of the sixty that were looked at, nine are such.
 
     Args:
-        data_seed: chooses the items.
-        n_train: items of the training split.
-        n_val: items of the validation split.
-        n_test: items of the test split.
-        sandbox: settings of the sandbox that programs run in.
-        limits: bounds of a program that differ from the task's own, by their names in `Limits`.
-        path: a local copy of the rows (see `hub.Source`).
-        revision: commit or tag on the hub; None = the newest.
+        several_outputs: use problems that accept several outputs, too.
+        settings: see `CodeSettings`; `n_test` must be a number.
     """
 
     name = "easy2hard_codeforces"
@@ -51,31 +49,30 @@ class Easy2HardCodeforces(ProgramTask, StratifiedTask):
     columns = ("problem_main", "input_spec", "output_spec", "sample_inputs", "sample_outputs")
     optional = (
         *("input_output", "inputs", "answers", "problem_name", "problem_note", "contest_id", "problem_index", "tag"),
-        *("solution_0",),
+        *("solution_0", *_PRINTED),
     )
+    heavy = ("input_output", "inputs", "answers", *_PRINTED)
     licence = "CC-BY-SA-4.0; problem texts are their authors' (Codeforces)"
     redistribute: Redistribute = "ids-only"
-    citation = "Ding et al. 2024, Easy2Hard-Bench: Standardized Difficulty Labels, arXiv 2409.18433"
+    citation = (
+        "Ding et al. 2024, Easy2Hard-Bench: Standardized Difficulty Labels for Profiling LLM Performance and "
+        "Generalization, arXiv 2409.18433"
+    )
     limits = Limits(cpu_s=10.0)
     prompt_file = "codeforces"
 
-    def __init__(
-        self,
-        *,
-        data_seed: int,
-        n_train: int,
-        n_val: int,
-        n_test: int,
-        sandbox: Mapping[str, Any],
-        limits: Mapping[str, Any] | None = None,
-        path: str | Path | None = None,
-        revision: str | None = None,
-    ) -> None:
+    def __init__(self, *, several_outputs: bool = False, **settings: Unpack[CodeSettings]) -> None:
         """Keep the settings; rows are read and the sandbox is built when they are first needed."""
-        StratifiedTask.__init__(
-            self, data_seed=data_seed, n_train=n_train, n_val=n_val, n_test=n_test, path=path, revision=revision
+        super().__init__(
+            data_seed=settings["data_seed"],
+            n_train=settings["n_train"],
+            n_val=settings["n_val"],
+            n_test=cast("int", settings["n_test"]),  # the base refuses None: a choice in proportion needs a number
+            path=settings.get("path"),
+            revision=settings.get("revision"),
         )
-        self.hold(sandbox, limits)
+        self.hold(settings["sandbox"], settings.get("limits"))
+        self.several_outputs = several_outputs
 
     def facts(self) -> dict[str, Any]:
         """What the manifest keeps of items and sandbox."""
@@ -86,24 +83,25 @@ class Easy2HardCodeforces(ProgramTask, StratifiedTask):
         """Why it can not be asked or graded."""
         if not row.text("problem_main", ""):
             return "has no text"
-        return None if _both(row).get("inputs") else "has no tests"
+        tests = _tests(row)
+        if not tests:
+            return "has no tests"
+        return None if self.several_outputs or _has_one_output(row, tests) else "accepts several outputs"
 
     def identity(self, row: Row) -> str:
         """The problem's text: two divisions of a contest share problems."""
         return folded(row.text("problem_main"))
 
     def item(self, row: Row) -> Item:
-        """A problem; `meta` holds its tests and, where the data has one, a solution."""
+        """A problem; `meta` holds the key of its tests and, where the data has one, a solution."""
         examples = paired(row, "sample_inputs", texts_of(row, "sample_inputs"), texts_of(row, "sample_outputs"))
         prompt = statement(row, _PARTS, [(test.stdin, test.stdout) for test in examples])
-        tests = _tests(row)
         meta = {
             "source": f"{row.text('contest_id', '')}{row.text('problem_index', '')}",
-            "inputs": [test.stdin for test in tests],
-            "outputs": [test.stdout for test in tests],
+            "tests": row.values["heavy"],
             "solution": row.values.get("solution_0"),
         }
-        domain, target = row.text("tag", "code"), f"passes {len(tests)} tests"
+        domain, target = row.text("tag", "code"), "passes all tests"
         return Item(
             item_id(self.name, prompt), self.name, prompt, target, domain, row.number("rating"), "human", meta
         )  # fmt: skip
@@ -115,10 +113,8 @@ class Easy2HardCodeforces(ProgramTask, StratifiedTask):
 
     async def verdict(self, item: Item, code: str) -> Verdict:
         """Whether all tests pass."""
-        tests = [StdioTest(*pair) for pair in zip(item.meta["inputs"], item.meta["outputs"], strict=True)]
-        if not tests:
-            raise GraderError(f"task {self.name}: {item.meta['source']} has no tests")
-        return await grade_stdio(self.sandbox, code, tests, self.limits)
+        values = dict(zip(self.heavy, self.heavy_columns(item.meta["tests"]), strict=True))
+        return await grade_stdio(self.sandbox, code, _tests(Row(values, item.meta["source"], 1)), self.limits)
 
 
 def _tests(row: Row) -> list[StdioTest]:
@@ -128,8 +124,18 @@ def _tests(row: Row) -> list[StdioTest]:
         DataError: they are not in the form expected.
     """
     both = _both(row)
-    tests = paired(row, "input_output", both.get("inputs"), both.get("outputs"))
+    tests = paired(row, "input_output", both.get("inputs") or [], both.get("outputs") or [])
     return [StdioTest(test.stdin.replace("\r\n", "\n"), test.stdout.replace("\r\n", "\n")) for test in tests]
+
+
+def _has_one_output(row: Row, tests: Sequence[StdioTest]) -> bool:
+    """Whether all accepted programs of the row printed what the tests want."""
+    return all(
+        same_text(text.encode(), test.stdout)
+        for column in _PRINTED
+        if row.values.get(column)
+        for text, test in zip(texts_of(row, column), tests, strict=False)
+    )
 
 
 def _both(row: Row) -> Mapping[str, Any]:

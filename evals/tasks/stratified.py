@@ -119,6 +119,10 @@ class StratifiedTask(SplitTask):
         """Why the row can be no item, in a few words; None = it can. `left_out` counts such rows by split."""
         return None
 
+    def kept(self, row: Row) -> Row:
+        """The row as it is held until it becomes an item; a task whose rows are large puts parts of them elsewhere."""
+        return row
+
     @abstractmethod
     def identity(self, row: Row) -> str:
         """What makes two rows the same question."""
@@ -158,5 +162,5 @@ class StratifiedTask(SplitTask):
             if reason := self.unusable(row):
                 reasons[reason] += 1
             else:
-                yield row
+                yield self.kept(row)
         self.left_out[split] = dict(reasons)

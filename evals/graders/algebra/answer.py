@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 
 from evals.graders.answer_line import labels
 
 _MAX_JSON = 200_000
 _WINDOW = 4000
 """Characters that are read of an answer from its marker on, and of a text without one from its end."""
+_MAX_BOXES = 30
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![a-zA-Z])[ ]{0,4}")
 _BARE = re.compile(r"\\(?:[a-zA-Z]{1,20}(?:[ ]?\{[^{}]{0,80}\}){0,2}|.)|[^\s$\\.,;:!?]{1,80}")
 _BETWEEN = re.compile(
@@ -42,13 +44,13 @@ def final_answer(text: str) -> str | None:
 
 
 def boxes(text: str) -> list[tuple[int, int, str]]:
-    r"""Start, end and content of every `\boxed{}`, also of one without braces; an open one is none."""
-    found = []
-    for match in _BOX.finditer(text):
+    r"""Start, end and content of the last `\boxed{}` of a text, also of one without braces; an open one is none."""
+    found: list[tuple[int, int, str]] = []
+    for match in reversed(list(_BOX.finditer(text))[-_MAX_BOXES:]):
         content = _content(text, match.end())
         if content is not None and content[1].strip(" .\u2026"):
             found.append((match.start(), *content))
-    return found
+    return found[::-1]
 
 
 def _content(text: str, start: int) -> tuple[int, str] | None:
@@ -92,7 +94,7 @@ def _last_boxes(text: str, found: list[tuple[int, int, str]]) -> str:
 
 
 def _line(text: str, start: int) -> str:
-    """The rest of the line, or the next that holds a letter or digit; a matrix or display that opens there to its end."""
+    """The rest of the line, or the next that holds a letter or digit; a matrix that opens there to its end."""
     window = text[start : start + _WINDOW]
     for line in window.split("\n", 8)[:8]:
         if any(char.isalnum() for char in line):
@@ -121,7 +123,7 @@ def _span(said: str) -> str:
     spans = list(_SPAN.finditer(said))
     if not spans:
         return said
-    rest = [*(said[one.end() : other.start()] for one, other in zip(spans, spans[1:], strict=False))]
+    rest = [*(said[one.end() : other.start()] for one, other in pairwise(spans))]
     before, behind = said[: spans[0].start()], said[spans[-1].end() :]
     if all(_JOINS.match(piece) for piece in rest):
         if _PROSE.search(before) and not _PROSE.search(behind):

@@ -2,9 +2,9 @@
 
 Rules where conventions differ:
 
-- Numbers are compared exactly. Where the right answer is a decimal of three digits or more, an exact answer (a fraction,
-  a root) that rounds to it is right, while a decimal must be equal. For an exact right answer a decimal stands only
-  where it is equal or gives ten digits of it.
+- Numbers are compared exactly. Where the right answer is a decimal of three digits or more, an exact answer (a
+  fraction, a root) that rounds to it is right, while a decimal must be equal. For an exact right answer a decimal
+  stands only where it is equal or gives ten digits of it.
 - A unit may be missing on either side; two that differ are different answers, and none is converted.
 - A per cent sign may be missing on either side of a number from 1 up: `50%` is `50`, and also `0.5` and `1/2`; `0.5%`
   is not `0.5`.
@@ -71,16 +71,19 @@ class _Comparison:
         self.positive = positive
 
     def forms(self, gold: Form, answer: Form) -> bool | None:
-        if isinstance(gold, Rounded) or isinstance(answer, Rounded):
-            return self.rounded(gold, answer)
-        if isinstance(gold, Named) or isinstance(answer, Named):
-            return self.named(gold, answer)
-        if isinstance(gold, Words) or isinstance(answer, Words):
-            return isinstance(gold, Words) and isinstance(answer, Words) and gold.text == answer.text
-        if isinstance(gold, Matrix) or isinstance(answer, Matrix):
-            return self.matrices(gold, answer)
-        if isinstance(gold, Relation) or isinstance(answer, Relation):
-            return self.relations(gold, answer)
+        for kind, compare in (
+            (Rounded, self.rounded),
+            (Named, self.named),
+            (Words, _same_words),
+            (Matrix, self.matrices),
+            (Relation, self.relations),
+        ):
+            if isinstance(gold, kind) or isinstance(answer, kind):
+                return compare(gold, answer)
+        return self.plain(gold, answer)
+
+    def plain(self, gold: Form, answer: Form) -> bool | None:
+        """Values, several of them, and ranges of them."""
         if isinstance(gold, Value) and isinstance(answer, Value):
             return self.values(gold, answer)
         if isinstance(gold, Value) and isinstance(answer, Several) and answer.kind != "tuple":
@@ -102,17 +105,10 @@ class _Comparison:
         for one, other in ((gold, answer), (answer, gold)):
             if isinstance(one, Named) and isinstance(other, Relation):
                 return self.as_relations(one, other, gold, answer)
-        if isinstance(gold, Named) and isinstance(answer, Named):
-            if gold.name and answer.name and gold.name.lower() != answer.name.lower():
-                return False
-            return self.forms(gold.form, answer.form)
-        if isinstance(answer, Named):
-            return self.forms(gold, answer.form)
-        assert isinstance(gold, Named), "one of them is"
-        if isinstance(answer, Several) and all(isinstance(item, Named) for item in answer.items):
-            same_name = all(isinstance(item, Named) and item.name in {"", gold.name} for item in answer.items)
-            return self.forms(gold.form, _unnamed(answer)) if same_name else False
-        return self.forms(gold.form, answer)
+        name = gold.name if isinstance(gold, Named) else ""
+        if not all(_fits(name, other) for other in _names(answer)):
+            return False
+        return self.forms(*(form.form if isinstance(form, Named) else form for form in (gold, _unnamed(answer, name))))
 
     def as_relations(self, named: Named, other: Relation, gold: Form, answer: Form) -> bool | None:
         """A name with its value beside an equation, as `y = 2x` beside `2x - y = 0`."""
@@ -143,21 +139,17 @@ class _Comparison:
         return _all(self.nodes(left, right) for left, right in zip(*cells, strict=True))
 
     def several(self, gold: Several, answer: Several) -> bool | None:
-        one, other = gold.kind, answer.kind
-        if "ratio" in {one, other}:
+        kinds = {gold.kind, answer.kind}
+        if "ratio" in kinds:
             return self.ratios(gold, answer)
-        if "tuple" in {one, other} and {one, other} != {"tuple"}:
-            if "list" not in {one, other}:
-                return False
-            return self.tuple_and_list(gold, answer)
-        if one == other == "tuple":
+        if kinds in ({"tuple"}, {"brackets"}):
             return self.in_order(gold.items, answer.items)
-        if {one, other} == {"brackets"}:
-            return self.in_order(gold.items, answer.items)
+        if "tuple" in kinds:
+            return self.tuple_and_list(gold, answer) if "list" in kinds else False
+        items = [list(form.items) for form in (gold, answer)]
         if _ranged(gold) and _ranged(answer):
-            return self.any_order([as_interval(item) for item in gold.items], [as_interval(i) for i in answer.items])
-        items = [list(gold.items), list(answer.items)]
-        if "set" in {one, other}:
+            items = [[as_interval(item) for item in part] for part in items]
+        elif "set" in kinds:
             items = [self.distinct(part) for part in items]
         return self.any_order(*items)
 
@@ -317,7 +309,25 @@ def _rows(form: Form) -> list[list[Node]] | None:
     return None
 
 
-def _unnamed(form: Several) -> Several:
+def _same_words(gold: Form, answer: Form) -> bool:
+    return isinstance(gold, Words) and isinstance(answer, Words) and gold.text == answer.text
+
+
+def _names(form: Form) -> list[str]:
+    """The names that an answer gives to what it says."""
+    if isinstance(form, Named):
+        return [form.name]
+    return [item.name for item in form.items if isinstance(item, Named)] if isinstance(form, Several) else []
+
+
+def _fits(name: str, other: str) -> bool:
+    return not name or not other or name.lower() == other.lower()
+
+
+def _unnamed(form: Form, name: str) -> Form:
+    """Of `x = 1, x = 2` the values, where the right answer is about `x` too."""
+    if not name or not isinstance(form, Several):
+        return form
     return Several(form.kind, tuple(item.form if isinstance(item, Named) else item for item in form.items))
 
 

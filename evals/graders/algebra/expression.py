@@ -250,7 +250,7 @@ class _Parser:
         return self.argument(split=False)
 
     def argument(self, *, split: bool) -> Node:
-        """What a command or a power takes: a group, or one piece; of `12` behind `\\frac` the 1 alone."""
+        """What a command or a power takes: a group, or one piece; of `12` behind a fraction's name the 1 alone."""
         token = self.next
         if split and token is not None and token.kind == "num" and len(token.text) > 1 and token.text.isdigit():
             self.tokens[self.position] = Token("num", token.text[1:])

@@ -31,7 +31,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """A `list` without brackets, a `set`, a `tuple`, two or more in square `brackets`, or a `ratio` of three or more."""
+    """A `list` without brackets, a `set`, a `tuple`, several in square `brackets`, or a `ratio` of three or more."""
 
     kind: Literal["list", "set", "tuple", "brackets", "ratio"]
     items: tuple[Form, ...]
@@ -105,19 +105,19 @@ def canonical(form: Form) -> str:
         return _canonical_value(form)
     if isinstance(form, Words):
         return form.text
-    if isinstance(form, Named):
-        return canonical(form.form)
-    if isinstance(form, Rounded):
-        return canonical(form.exact)
+    if isinstance(form, (Named, Rounded)):
+        return canonical(form.form if isinstance(form, Named) else form.exact)
+    return _canonical_sides(form) if isinstance(form, (Interval, Relation, Matrix)) else _canonical_many(form)
+
+
+def _canonical_sides(form: Interval | Relation | Matrix) -> str:
     if isinstance(form, Interval):
         low, high = text(form.low), text(form.high)
         return f"{'[' if form.low_closed else '('}{low},{high}{']' if form.high_closed else ')'}"
     if isinstance(form, Relation):
         sides = [text(form.left), text(form.right)]
         return form.op.join(sorted(sides) if form.op in {"=", "!="} else sides)
-    if isinstance(form, Matrix):
-        return ";".join(",".join(map(text, row)) for row in form.rows)
-    return _canonical_many(form)
+    return ";".join(",".join(map(text, row)) for row in form.rows)
 
 
 def _canonical_value(form: Value) -> str:

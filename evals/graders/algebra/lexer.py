@@ -64,8 +64,8 @@ _SIGNS = str.maketrans(
         "°": r"^\circ ",
         "º": r"^\circ ",
         "′": "'",  # noqa: RUF001 - prime
-        "ℝ": r"\mathbb{R}",
-        "ℤ": r"\mathbb{Z}",
+        "\u211d": r"\mathbb{R}",
+        "\u2124": r"\mathbb{Z}",
         "⟨": r"\langle ",
         "⟩": r"\rangle ",
         "²": "^2",
@@ -86,7 +86,8 @@ _SPACE = r"(?:\\[!,;:> ]|~|\\q?quad(?![a-zA-Z])|\s)"
 _GROUPED = r"[0-9]{1,3}(?:(?:\{,\}|,[ ]?\\!|\\[,;:]|[\u00a0\u202f\u2009])[ ]?[0-9]{3})+(?![0-9])(?:\.[0-9]+)?"
 _NUMBER = (
     r"[0-9]*\.[0-9]*\\(?:overline|bar)[ ]?\{[0-9]{1,20}\}"
-    rf"|{_GROUPED}|[0-9]{{1,3}}(?:[ ][0-9]{{3}})+(?![0-9 /])(?:\.[0-9]+)?|[0-9]{{1,3}}(?:,[0-9]{{3}})+(?![0-9])(?:\.[0-9]+)?"
+    rf"|{_GROUPED}|[0-9]{{1,3}}(?:[ ][0-9]{{3}})+(?![0-9 /])(?:\.[0-9]+)?"
+    r"|[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])(?:\.[0-9]+)?"
     r"|(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3}(?![\w.^]))?"
     r"(?:(?<=1)st\b|(?<=2)nd\b|(?<=3)rd\b|(?<=[0-9])th\b|:00(?![0-9:])(?:[ ]?[ap]\.?m\b\.?)?)?"
 )
@@ -174,9 +175,7 @@ def tokens(text: str) -> list[Token]:
 
 def _lexed(text: str, depth: int) -> Iterator[Token]:
     position, spaced = 0, False
-    while position < len(text):
-        match = _MASTER.match(text, position)
-        assert match is not None, "the pattern ends in any character"
+    while match := _MASTER.match(text, position):
         position = match.end()
         if match["space"]:
             spaced = True
@@ -307,7 +306,7 @@ def _argument(text: str, position: int) -> tuple[str, int]:
 
 
 def _degrees(found: list[Token]) -> list[Token]:
-    """`^\\circ` and `^{\\circ}` as one unit; the marks of fonts are dropped."""
+    """A raised circle, in braces or not, as one unit; the marks of fonts are dropped."""
     out: list[Token] = []
     plain = [token for token in found if token.text != " "]
     for token in plain:

@@ -17,11 +17,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from trinity.errors import GraderError
 
-CPU_S = 3.0
+CPU_S = 2.0
 """Seconds of CPU time for a comparison; most take a thousandth of it."""
 WALL_S = 120.0
 """Seconds after which a process that neither answers nor uses up its CPU time is given up."""
@@ -61,9 +61,8 @@ class _Worker:
             env=_ENVIRONMENT,
             start_new_session=True,
         )
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.requests, self.replies = self.process.stdin, self.process.stdout
+        self.requests = cast("IO[bytes]", self.process.stdin)
+        self.replies = cast("IO[bytes]", self.process.stdout)
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.replies, selectors.EVENT_READ)
         try:

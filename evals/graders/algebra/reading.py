@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from itertools import pairwise
 
 from evals.graders.algebra.expression import Node, number, parse, symbols
 from evals.graders.algebra.forms import (
@@ -25,6 +26,7 @@ from evals.graders.algebra.lexer import Token, UnreadableError, tokens
 from evals.graders.algebra.words import ARTICLES, BASES, CHANGING, SYNONYMS
 
 MAX_ITEMS = 60
+_CONSTANTS = frozenset(("pi", "e", "i", "inf"))
 _MAX_SIGNS = 4
 """Plus-minus signs of one formula, each of which doubles what it stands for."""
 _MATRICES = {"matrix", "pmatrix", "bmatrix", "Bmatrix", "array", "smallmatrix"}
@@ -183,7 +185,7 @@ def _tuple(opener: str, closer: str, parts: list[list[Token]]) -> Form:
         variants = _expanded([token for part in parts for token in (*part, Token("sep", ","))][:-1])
         return _list([_tuple(opener, closer, _split(variant, {"sep"})[0]) for variant in variants])
     items = tuple(_part(_trimmed(part)) for part in parts)
-    if opener != closer and opener != "angle":
+    if opener not in {closer, "angle"}:
         low, high = _ends(items)
         return Interval(low, high, opener == "[", closer == "[")
     return Several("brackets" if opener == "[" else "tuple", items)
@@ -251,7 +253,7 @@ def but(holes: list[Node]) -> Form:
         raise UnreadableError("holes in no known order", foreign=True)
     ordered = [node for _, node in sorted(known, key=lambda pair: pair[0] or Fraction(0))]
     ends = [Node("neg", (INFINITE,)), *ordered, INFINITE]
-    pairs = zip(ends, ends[1:], strict=False)
+    pairs = pairwise(ends)
     return Union(tuple(Interval(low, high, low_closed=False, high_closed=False) for low, high in pairs))
 
 
@@ -335,28 +337,32 @@ def _inequality(parts: list[list[Token]], signs: list[str]) -> Form:
 
 def _name(part: Sequence[Token]) -> str | None:
     """The name that a side of an equation is; empty where it is one that does not tell; None where it is a formula."""
-    part = [token for token in part if token.text not in {"{"} or token.kind == "op"]
+    part = [token for token in part if token.text != "{" or token.kind == "op"]
     if not part:
         return None
-    if part[0].kind == "sym" and part[0].text not in {"pi", "e", "i", "inf"} and not part[0].text.startswith("set"):
-        rest = part[1:]
-        if not rest:
-            return part[0].text
-        if rest[0].text == "_" and all(token.kind in {"num", "sym", "word", "op"} for token in rest):
-            return "".join(token.text for token in part) if len(rest) <= 4 else ""  # noqa: PLR2004 - x_{12}
-        if rest[0].text == "(" and _closing(rest, 0) == len(rest) - 1:
-            return part[0].text if len(rest) == 3 and rest[1].kind == "sym" else ""  # noqa: PLR2004 - f(x)
-        if rest[0].text == "^" and rest[-1].text == "(" and part[0].text in "fgh":
-            return f"{part[0].text}^-1"
-        if all(token.kind == "sym" and len(token.text) == 1 and token.text.isupper() for token in part):
-            return ""
-    if part[0].text == "(" and _closing(part, 0) == len(part) - 1 and all(
-        token.kind in {"sym", "sep"} for token in part[1:-1]
-    ) and any(token.kind == "sep" for token in part):  # fmt: skip
+    if part[0].kind == "sym" and part[0].text not in _CONSTANTS and not part[0].text.startswith("set"):
+        name = _symbol_name(part[0].text, part[1:])
+        if name is not None:
+            return name
+    kinds = {token.kind for token in part}
+    point = part[0].text == "(" and _closing(part, 0) == len(part) - 1
+    if point and "sep" in kinds and kinds <= {"sym", "sep", "open", "close"}:
         return ""
-    return (
-        "" if any(token.kind == "word" for token in part) and not any(token.kind == "num" for token in part) else None
-    )
+    return "" if "word" in kinds and "num" not in kinds else None
+
+
+def _symbol_name(symbol: str, rest: list[Token]) -> str | None:
+    """The name that begins with a symbol: `x`, `x_{12}`, `f(x)`, `f^{-1}(x)`, `AB`."""
+    if not rest:
+        return symbol
+    if rest[0].text == "_" and all(token.kind in {"num", "sym", "word", "op"} for token in rest):
+        return symbol + "".join(token.text for token in rest) if len(rest) < 5 else ""  # noqa: PLR2004 - x_{12}
+    if rest[0].text == "(" and _closing(rest, 0) == len(rest) - 1:
+        return symbol if len(rest) == 3 and rest[1].kind == "sym" else ""  # noqa: PLR2004 - f(x)
+    if rest[0].text == "^" and rest[-1].text == "(" and symbol in "fgh":
+        return f"{symbol}^-1"
+    points = (symbol, *(token.text for token in rest))
+    return "" if all(len(letter) == 1 and letter.isupper() for letter in points) else None
 
 
 def _signed(found: list[Token]) -> Form:
@@ -437,8 +443,8 @@ def _based(found: list[Token]) -> tuple[list[Token], int | None]:
 def _base(token: Token) -> int:
     if token.kind == "num" and token.text.isdigit() and len(token.text) < 3:  # noqa: PLR2004 - at most 36
         return int(token.text)
-    if token.text in BASES:
-        return BASES[token.text]
+    if (base := BASES.get(token.text)) is not None:
+        return base
     raise UnreadableError("a base that is no number", foreign=True)
 
 

@@ -42,14 +42,20 @@ def same(gold: Node, answer: Node, *, positive: bool = False) -> bool | None:
         if folded is not None:
             return same(*folded, positive=positive)
     found = _seen(gold, answer, names, positive=positive, whole=False)
-    if found is True or not names or not set(names) <= _WHOLE:
+    if found is True or not set(names) <= _WHOLE or not (_has_power(gold) or _has_power(answer)):
         return found
     # (-1)^n is cos(n pi) for whole numbers only.
     return _seen(gold, answer, names, positive=positive, whole=True)
 
 
+def _has_power(node: Node) -> bool:
+    """Whether a symbol stands in an exponent."""
+    here = node.op == "pow" and bool(symbols(node.args[1]))
+    return here or any(_has_power(arg) for arg in node.args)
+
+
 def proportional(gold: Node, answer: Node, *, signed: bool = False) -> bool | None:
-    """Whether one is a constant other than 0 times the other (`signed`: a positive one), so that both are 0 together."""
+    """Whether one is a constant times the other, so that both are 0 together; `signed`: a positive one."""
     names = sorted(symbols(gold) | symbols(answer))
     if not names or len(names) > _MAX_SYMBOLS:
         return None

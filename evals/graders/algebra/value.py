@@ -74,7 +74,7 @@ class Evaluator:
         argument = self.real(value)
         if name in {"exp", "sinh", "cosh", "tanh"} and abs(argument) > _MAX_ARGUMENT:
             raise TooLargeError(name)
-        if name not in {"ln"} and abs(argument) > 10**DIGITS and not self.mp.isinf(argument):
+        if name != "ln" and abs(argument) > 10**DIGITS and not self.mp.isinf(argument):
             raise TooLargeError(name)
         return self.functions[name](argument)
 
@@ -105,9 +105,9 @@ class Evaluator:
         return -value
 
     def _pow(self, base: Value, power: Value) -> Value:
-        if isinstance(base, Fraction) and isinstance(power, Fraction) and power.denominator == 1:
-            if _bits(base) * abs(power) <= _MAX_BITS:
-                return base ** int(power)
+        whole = isinstance(base, Fraction) and isinstance(power, Fraction) and power.denominator == 1
+        if whole and _bits(base) * abs(power) <= _MAX_BITS:
+            return base ** int(power)
         if isinstance(base, Fraction) and base == 0:
             if not isinstance(power, Fraction) or power <= 0:
                 raise UndefinedError("0 to a power")
@@ -120,9 +120,9 @@ class Evaluator:
         return self._general_power(number, self.real(power))
 
     def _general_power(self, base: Value, power: Value) -> Value:
-        if not (self.mp.isinf(base) or self.mp.isinf(power)):
-            if abs(power) > 10**DIGITS or abs(power * self.mp.ln(abs(base) or 1)) > _MAX_EXPONENT:
-                raise TooLargeError("a power")
+        finite = not (self.mp.isinf(base) or self.mp.isinf(power))
+        if finite and (abs(power) > 10**DIGITS or abs(power * self.mp.ln(abs(base) or 1)) > _MAX_EXPONENT):
+            raise TooLargeError("a power")
         return self.mp.power(base, power)
 
     def _root(self, degree: Value, radicand: Value) -> Value:

@@ -70,7 +70,7 @@ UNITS: dict[str, str] = {
 UNITS.pop("in")
 UNITS.pop("ins")
 _SHORT = re.compile("be|by|do|he|if|in|is|it|my|no|of|on|so|to|up|us|we")
-BASES = dict(zip(("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twelve", "sixteen"),
+BASES: dict[str, int] = dict(zip(("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twelve", "sixteen"),
                  (*range(2, 11), 12, 16), strict=True))  # fmt: skip
 CHANGING = frozenset(
     (

@@ -81,11 +81,12 @@ def _compare(request: dict[str, Any], cpu_s: float, seal: _Seal) -> dict[str, An
     seal.broken = False
     try:
         found = _verdict(request["gold"], request["answer"], cpu_s, seal, positive=request["positive"])
-        return {"blown": "text that would be run"} if seal.broken else found
     except (RecursionError, MemoryError, RefusedError) as error:
         return {"blown": type(error).__name__}
     except Exception as error:  # noqa: BLE001 - a fault of ours is told, and is no verdict
         return {"failed": f"{type(error).__name__}: {error}"[:200]}
+    else:
+        return {"blown": "text that would be run"} if seal.broken else found
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
 

@@ -160,7 +160,7 @@ def _sites(statement: ast.stmt, method: _Function) -> Iterator[Site]:
             yield from _raised(item.context_expr)
         if not _SWALLOWS.intersection(_name(item.context_expr) for item in statement.items):
             yield from _body_sites(statement.body, method)
-    elif (isinstance(statement, ast.Try) and not statement.handlers) or (isinstance(statement, ast.For) and _runs(statement.iter)):
+    elif isinstance(statement, ast.Try | ast.For) and _runs(statement):
         yield from _body_sites(statement.body, method)
     elif isinstance(statement, ast.If):
         one, other = (_body_sites(body, method) for body in (statement.body, statement.orelse))
@@ -171,11 +171,12 @@ def _sites(statement: ast.stmt, method: _Function) -> Iterator[Site]:
         yield from _asserted(statement.value, method)
 
 
-def _runs(iterated: ast.expr) -> bool:
-    """Whether a loop over this runs at least once."""
-    return isinstance(iterated, ast.List | ast.Tuple) and any(
-        not isinstance(item, ast.Starred) for item in iterated.elts
-    )
+def _runs(statement: ast.Try | ast.For) -> bool:
+    """Whether the body of a statement runs, and what goes wrong in it comes out."""
+    if isinstance(statement, ast.Try):
+        return not statement.handlers
+    over = statement.iter
+    return isinstance(over, ast.List | ast.Tuple) and any(not isinstance(item, ast.Starred) for item in over.elts)
 
 
 def _plain(statement: ast.Assert, method: _Function) -> Iterator[Site]:
@@ -280,9 +281,9 @@ def _changed(value: Any, margin: float, rng: Random) -> Any:
         return value is not True
     if isinstance(value, int | float | complex):
         return _changed_number(value, margin, rng)
-    if isinstance(value, str | bytes):
-        return value + (rng.choice("aeiou") if isinstance(value, str) else b"e")
-    return _changed_container(value, margin, rng)
+    if isinstance(value, str):
+        return value + rng.choice("aeiou")
+    return value + b"e" if isinstance(value, bytes) else _changed_container(value, margin, rng)
 
 
 def _changed_number(value: Any, margin: float, rng: Random) -> Any:

@@ -12,9 +12,8 @@ from evals.graders.plan.lines import LineReader, Read
 from evals.graders.plan.problem import STATEMENT, Posed
 from evals.graders.plan.strips import Action, shown
 
-_WINDOW = 200_000
-"""Characters that are read, from the end: a plan of a thousand actions has a tenth of them."""
-_MAX_LINES = 10_000
+_WINDOW = 100_000
+"""Characters that are read, from the end: a plan of a thousand actions has half of them."""
 _SHOWN = 80
 
 _OPEN = re.compile(r"\[(?:pddl )?plan\]", re.IGNORECASE)
@@ -63,17 +62,22 @@ class _Line(NamedTuple):
     def acts(self) -> bool:
         return bool(self.read.actions) or self.read.broken
 
+    @property
+    def item(self) -> bool:
+        return self.number is not None or (self.bullet and not self.text.endswith(":"))
+
 
 @dataclass(slots=True)
 class _List:
     """Lines that belong together: items that are numbered on, or actions below one another.
 
-    `gap` says that an empty line followed, `end` where in the text the last line stands.
+    `gap` says that an empty line followed, `start` and `end` which lines of the text are the first and the last one.
     """
 
     lines: list[_Line] = field(default_factory=list)
     numbered: bool = False
     gap: bool = False
+    start: int = 0
     end: int = 0
 
     @property
@@ -84,7 +88,7 @@ class _List:
     def plan(self) -> list[_Line]:
         """The lines from the first action to the last one; items before the first one belong to it."""
         acting = [index for index, line in enumerate(self.lines) if line.acts]
-        items = [index for index, line in enumerate(self.lines) if line.bullet or line.number is not None]
+        items = [index for index, line in enumerate(self.lines) if line.item]
         return self.lines[min(*acting, *items, len(self.lines)) : max(acting) + 1]
 
     @property
@@ -102,8 +106,8 @@ class _List:
 
     def above(self, line: _Line) -> bool:
         """Whether the line stands below its last item and is nothing of its own."""
-        deeper = bool(self.lines) and line.depth > self.lines[-1].depth
-        return line.number is None and (deeper or (self.numbered and not (line.acts or line.bullet)))
+        explains = bool(self.lines) and line.depth > self.lines[-1].depth and (self.numbered or self.lines[-1].acts)
+        return line.number is None and (explains or (self.numbered and not (line.acts or line.bullet)))
 
     def fill(self, below: _Line) -> None:
         """Give the last numbered item the actions below it; where it is one itself, they only explain it."""
@@ -126,11 +130,11 @@ def read_plan(text: str, posed: Posed) -> Plan | None:
     tail, reader = _own(plain[-_WINDOW:]), LineReader(posed)
     if (marked := _marked(tail)) is not None:
         return _strict(list(_lines(marked, reader)))
-    lists = _lists(_lines(tail, reader))
+    lists = _lists(_lines(_CLOSE.split(tail, maxsplit=1)[0], reader))
     if not lists:
         return None
     chosen = max(lists, key=lambda each: (each.counts, each.acts, each.end))
-    if max(len(text), len(plain)) > _WINDOW and chosen is lists[0]:
+    if max(len(text), len(plain)) > _WINDOW and chosen.start <= 1:  # the first line may be cut
         return Plan((), "a plan that is longer than what is read")
     return _plan(chosen.plan)
 
@@ -157,7 +161,7 @@ def _marked(text: str) -> str | None:
 
 
 def _lines(text: str, reader: LineReader) -> Iterator[_Line]:
-    for raw in text.lower().expandtabs(4).splitlines()[-_MAX_LINES:]:
+    for raw in text.lower().expandtabs(4).splitlines():
         for part in _INLINE.split(raw) if _NUMBER.match(raw.strip()) else [raw]:
             line = _EMPHASIS.sub("", part).rstrip(" ,\\")
             number, bullet = _NUMBER.match(line.strip()), _BULLET.match(line.strip())
@@ -166,8 +170,8 @@ def _lines(text: str, reader: LineReader) -> Iterator[_Line]:
             label = _LABEL.match(body)
             read = reader.read(body[label.end() if label else 0 :].strip())
             depth = len(line) - len(line.lstrip())
-            text = part.strip() if any(map(str.isalnum, part)) else ""
-            yield _Line(text, read, int(number[1] or number[2]) if number else None, depth, bool(bullet))
+            said = part.strip() if any(map(str.isalnum, part)) else ""
+            yield _Line(said, read, int(number[1] or number[2]) if number else None, depth, bool(bullet))
 
 
 def _strict(lines: Sequence[_Line]) -> Plan | None:
@@ -196,9 +200,9 @@ def _lists(lines: Iterable[_Line]) -> list[_List]:
             last.fill(line)
             continue
         if line.number is not None:
-            last = numbered = numbered if numbered.goes_on_with(line) else _List(numbered=True)
+            last = numbered = numbered if numbered.goes_on_with(line) else _List(numbered=True, start=index)
         elif last.numbered or not last.goes_on_with(line):
-            last = _List()
+            last = _List(start=index)
         if last is not lists[-1]:
             lists.append(last)
         last.lines.append(line)

@@ -1,7 +1,7 @@
 """Puts a program where it can reach nothing: namespaces, mounts and limits of its own, and a first process that reaps.
 
-Three processes come of one start. The first leaves the namespaces of the worker and ends. The second is number 1 in
-the new ones: it waits for the third, the program, tells how it ended, and takes all that is left with it.
+Two processes come of one start. The first is number 1 in new namespaces: it waits for the second, the program, tells
+how it ended, and takes all that is left with it.
 """
 
 # A worker starts without pathlib, which takes as long to import as all that is here.
@@ -10,6 +10,7 @@ the new ones: it waits for the third, the program, tells how it ended, and takes
 from __future__ import annotations
 
 import atexit
+import contextlib
 import errno
 import gc
 import json
@@ -34,6 +35,7 @@ OWN_FOLDERS = 5
 
 STATUS = 3
 OUR_FRAMES = 2
+LONGEST = 4000
 FLUSH_FAILED = 120
 
 STREAMS = (
@@ -78,36 +80,45 @@ def start(settings: dict[str, Any], descriptors: list[int]) -> Job | None:
         descriptors: where the first process reports, where it reads the job, the program's standard streams, and its
             channel if it has one.
     """
-    child = os.fork()
+    status = socket.socket(fileno=descriptors[0])
+    try:
+        child = linux.fork_into(linux.NEW_ALL) if settings["isolated"] else os.fork()
+    except OSError as error:
+        tell(status, error)
+        child = None
     if child == 0:
-        status = socket.socket(fileno=descriptors[0])
         try:
             job = enter(settings, descriptors[1], status)
             settle(job, status, descriptors[2:])
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is told, and nothing unbounded runs
             fail(status, error)
         return job
-    for descriptor in descriptors:
+    status.close()
+    for descriptor in descriptors[1:]:
         os.close(descriptor)
-    os.waitpid(child, 0)
+    if child is not None:
+        os.waitpid(child, 0)
     return None
 
 
 def fail(status: socket.socket, error: BaseException) -> NoReturn:
     """Tell that the sandbox failed, and end."""
-    status.send(f"f{type(error).__name__}: {error}"[:4000].encode("utf-8", "replace"))
+    tell(status, error)
     os._exit(1)
 
 
+def tell(status: socket.socket, error: BaseException) -> None:
+    """Tell that the sandbox failed; nobody may be listening any more."""
+    with contextlib.suppress(OSError):
+        status.send(f"f{type(error).__name__}: {error}"[:LONGEST].encode("utf-8", "replace"))
+
+
 def enter(settings: dict[str, Any], source: int, status: socket.socket) -> Job:
-    """Become the process that is to be the program, in its namespaces; the one before it reports."""
-    if settings["isolated"]:
-        linux.prctl(linux.SET_DUMPABLE, 1)
-        leave_namespaces()
-        if os.fork():
-            os._exit(0)
+    """Furnish what the program is to find, then fork it: returns in its process, while this one waits and reports."""
     job = Job(settings, *unpack(read_all(source)))
     if job.isolated:
+        linux.prctl(linux.SET_DUMPABLE, 1)
+        become_user(*settings["user"])
         furnish(job, status)
         linux.drop_capabilities()
     else:
@@ -127,10 +138,8 @@ def read_all(stream: int) -> bytes:
         return file.read()
 
 
-def leave_namespaces() -> None:
-    """Enter new namespaces of every kind, as the only user that they know."""
-    user, group = os.getuid(), os.getgid()
-    linux.unshare(linux.NEW_ALL)
+def become_user(user: int, group: int) -> None:
+    """Be the only user that the new namespace knows; the numbers are those outside."""
     for name, text in (("setgroups", "deny"), ("uid_map", f"{USER} {user} 1"), ("gid_map", f"{USER} {group} 1")):
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)

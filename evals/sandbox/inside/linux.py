@@ -22,6 +22,11 @@ SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 CAPABILITIES = 64
 """More than there are; dropping one that the kernel does not know is an error that ends the loop."""
 
+CLONE = {"x86_64": 56, "aarch64": 220}
+SIGCHLD = 17
+
+# Keeps the interpreter's lock, which a forked child must hold.
+_python = ctypes.PyDLL(None, use_errno=True)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -37,9 +42,24 @@ def prctl(option: int, first: int = 0, second: int = 0) -> None:
     call("prctl", option, *(ctypes.c_ulong(value) for value in (first, second, 0, 0)))
 
 
-def unshare(flags: int) -> None:
-    """Leave the namespaces named; raises `OSError`."""
-    call("unshare", ctypes.c_int(flags))
+def fork_into(namespaces: int) -> int:
+    """Fork with the child as first process of new namespaces; as `os.fork` otherwise, for a process of one thread.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    _python.PyOS_BeforeFork()
+    child = int(
+        _python.syscall(ctypes.c_long(CLONE[os.uname().machine]), ctypes.c_ulong(namespaces | SIGCHLD), 0, 0, 0, 0)
+    )
+    if child == 0:
+        _python.PyOS_AfterFork_Child()
+        return 0
+    code = ctypes.get_errno()
+    _python.PyOS_AfterFork_Parent()
+    if child < 0:
+        raise OSError(code, f"clone: {os.strerror(code)}")
+    return child
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:

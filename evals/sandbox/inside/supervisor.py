@@ -59,6 +59,7 @@ def settle(settings: dict[str, Any]) -> None:
     linux.prctl(linux.SET_DUMPABLE, 0)
     linux.prctl(linux.SET_CHILD_SUBREAPER, 1)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    settings["user"] = (os.getuid(), os.getgid())
 
 
 def serve(link: Link, settings: dict[str, Any], zygote: socket.socket, template: int) -> None:
@@ -98,6 +99,13 @@ def run(link: Link, settings: dict[str, Any], body: bytes, zygote: socket.socket
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def is_ready(zygote: socket.socket, link: Link) -> bool:
+    """Wait until programs can be forked; False when there is nothing to wait for any more."""
+    waited: list[Any] = [zygote, link.source]
+    ready, _, _ = select.select(waited, [], [])
+    return zygote in ready and bool(zygote.recv(1))
+
+
 def main() -> Job:
     """Serve the host; returns in the process of a program, with nothing of this left above it."""
     link = take_over()
@@ -116,9 +124,7 @@ def main() -> Job:
         os.dup2(0, 2)
         return breed(theirs, settings)
     theirs.close()
-    select.select([ours, link.source], [], [])
-    ours.settimeout(0)
-    if ours.recv(1):
+    if is_ready(ours, link):
         os.dup2(0, 2)
         link.send(b"h", pack({"python": sys.version.split()[0]}, []))
         link.drain()

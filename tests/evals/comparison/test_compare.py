@@ -397,6 +397,24 @@ class TestRefusals:
         found = compare(folders, Request(methods=("coordinator",)))
         assert {row["run"] for row in found["comparisons"]} == {"B", "C"}
 
+    @pytest.mark.parametrize("judged", [True, False])
+    def test_judges(self, judged: bool, runs: Runs) -> None:
+        """A judged task is graded by its judge, too: scores of two judges are refused, those of other tasks are not."""
+        folders = runs(
+            ONCE_A,
+            ONCE_B,
+            manifests=[
+                {"judge": {"agent": {"name": "judge", "model": model}}, "tasks": [{"name": "sums", "judged": judged}]}
+                for model in ("gpt", "claude")
+            ],
+        )
+        found = compare(folders, Request(allow_differences=True))
+        line = "Grader of sums: number/1 with judge gpt in A; number/1 with judge claude in B."
+        assert told(found, "graders") == ([line] if judged else [])
+        if judged:
+            with pytest.raises(ConfigError, match=r"graded by number/1 with judge gpt in .* with judge claude in"):
+                compare(folders, Request())
+
     def test_graders_of_other_tasks(self, runs: Runs) -> None:
         """The grader of a task that nobody compares is nobody's matter."""
         folders = runs(ONCE_A, ONCE_B, manifests=({}, {"graders": {"sums": "number/1", "words": "letter/9"}}))
@@ -548,6 +566,11 @@ class TestDifferences:
         """One change in the manifest is one sentence of its kind that names both values."""
         (line,) = told(compare(runs(ONCE_A, ONCE_B, manifests=({}, changes)), Request()), kind)
         assert sentence in line
+
+    def test_prompt_files_of_later_versions(self, runs: Runs) -> None:
+        """A file that one run did not have it did without: that is no difference."""
+        later = {"prompts": {"coordinator/worker.txt": "c" * 64, "evals.tasks/aime.txt": "e" * 64}}
+        assert told(compare(runs(ONCE_A, ONCE_B, manifests=({}, later)), Request()), "prompts") == []
 
     def test_agents_and_prices(self, runs: Runs) -> None:
         """Settings of an agent that both have are told; of one that only one has, that it is missing."""

@@ -85,6 +85,7 @@ def test_equal_arrangements_have_one_key(tmp_path: Path) -> None:
     assert len(set(keys)) == 2
     assert keys[0] == keys[1] == keys[2]
     assert task.key(item, "{'left': set(), 'right': {True: None}}") is not None
+    assert task.key(item, "```json\n58\n```") == "58"
 
 
 @pytest.mark.parametrize(

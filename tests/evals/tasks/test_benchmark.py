@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from evals.tasks.benchmark import Benchmark, filled, prompt_text
+from evals.tasks.benchmark import REPEATED, Benchmark, filled, prompt_text
 from evals.tasks.hub import Row
 from tests.evals.tasks.rows import write
 from trinity.errors import ConfigError, DataError
@@ -191,3 +191,11 @@ def test_prompt_files_hold_the_question_once() -> None:
     folder = Path(__file__).parents[3] / "evals" / "tasks" / "prompts"
     for file in folder.glob("*.txt"):
         assert prompt_text(file.stem).count("{question}") == 1, file.name
+
+
+def test_a_repeated_question_is_counted(tmp_path: Path) -> None:
+    """Of two rows that ask the same one becomes an item; the other is told like any row that does not."""
+    path = write(tmp_path / "rows.jsonl", [*rows(5), *rows(1)])
+    whole = task(path, train=1, val=1, test=3)
+    assert len({*ids(whole, "train"), *ids(whole, "val"), *ids(whole, "test")}) == 5
+    assert whole.facts()["left_out"] == {"test": {REPEATED: 1}}

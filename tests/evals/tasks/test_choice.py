@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from evals.tasks.base import SPLITS
+from evals.tasks.benchmark import REPEATED
 from evals.tasks.choice import ChoiceTask, is_misread, place_of
 from evals.tasks.gpqa import GPQA
 from evals.tasks.mmlu import MMLU, SUBJECTS
@@ -353,7 +354,7 @@ def test_repeated_questions_are_counted(tmp_path: Path) -> None:
     again = {**rows[4], "subject": "virology", "choices": rows[4]["choices"][::-1], "answer": 3 - rows[4]["answer"]}
     made = make(MMLU, write(tmp_path / "rows.jsonl", [*rows, again]), n_train=2, n_val=2, n_test=8)
     assert sum(len(list(made.items(split))) for split in SPLITS) == 12
-    assert made.facts()["repeated_questions"]["test"] == 1
+    assert made.facts()["left_out"] == {"test": {REPEATED: 1}}
 
 
 def test_misread_texts_are_counted_and_asked_as_they_are(tmp_path: Path) -> None:
@@ -406,7 +407,7 @@ async def test_every_row_of_the_slices(task: Make, file: str, rows: int, count: 
     assert len({item.item_id for item in items}) == len(items) == count
     assert made.chance == pytest.approx(chance, abs=5e-5)
     assert made.facts()["misread_texts"] == 0
-    assert made.facts()["repeated_questions"] == ({"test": rows - count} if rows > count else {})
+    assert made.facts()["left_out"].get("test", {}).get(REPEATED, 0) == rows - count
     for item in items:
         scores = [
             (await made.grade(item, Episode(f"Answer: {letter}"), None)).score

@@ -88,7 +88,7 @@ async def test_a_right_program_is_right_and_a_wrong_one_is_not(tmp_path: Path, c
     """The right answer scores 1, one off by one 0, and words without a program have no answer."""
     made = make(case.task, write(tmp_path / "rows.jsonl", case.rows(16)))
     await made.ready()
-    for item in made.items("test"):
+    for item in list(made.items("test"))[:3]:
         answer = right(made, item)
         assert wrong(answer) != answer
         grades = [await made.grade(item, Episode(text), None) for text in (answer, wrong(answer), "")]
@@ -245,6 +245,19 @@ async def test_bigcodebench_refuses_a_sandbox_without_the_libraries(tmp_path: Pa
         await made.ready()
 
 
+async def test_bigcodebench_rows_may_need_libraries(tmp_path: Path) -> None:
+    """A library that is there is found, in the sandbox too, and programs that use it are graded."""
+    row = rows_code.bigcodebench(2)[1]
+    row |= {"libs": "['numpy']", "canonical_solution": "    return int(numpy.add(x, STEP))"}
+    row["code_prompt"] = row["code_prompt"].replace("import random", "import random, numpy")
+    made = make(BigCodeBench, write(tmp_path / "rows.jsonl", [row]), n_train=0, n_val=0, n_test=1)
+    (item,) = made.items("test")
+    await made.ready()
+    answers = (right(made, item), fenced("def task_func(x):\n    return numpy.subtract(x, 1)"))
+    assert [(await made.grade(item, Episode(answer), None)).score for answer in answers] == [1.0, 0.0]
+    await made.close()
+
+
 @pytest.mark.parametrize("libs", ["__import__('os')", "['a', 3]", "[" * 300, {"a": 1}, "x" * 20_000])
 def test_bigcodebench_reads_the_list_of_libraries_without_running_it(tmp_path: Path, libs: Any) -> None:
     """What is no list of names is a DataError with the place."""
@@ -340,4 +353,18 @@ def test_what_easy2hard_items_say(tmp_path: Path) -> None:
         )
         assert (item.difficulty, item.difficulty_kind) == (k / 30, "human")
         assert item.domain == ("Implement" if k % 2 else "Math")
-        assert item.meta["outputs"] == [f"{1 + k}\n", f"{7000 + k}\n"]
+
+
+def test_problems_that_accept_several_outputs_are_told_by_accepted_programs(tmp_path: Path) -> None:
+    """Where one of them printed something else than the answer, the problem is left out unless it is asked for."""
+    data = rows_code.e2h_codeforces(8)
+    data[0] |= {"outputs_0": data[0]["answers"], "outputs_1": ["1", "6999"]}
+    data[1] |= {"outputs_2": [" 2 \n", "7001.0000"]}
+    path = write(tmp_path / "rows.jsonl", data)
+    made = make(Easy2HardCodeforces, path, n_train=0, n_val=0, n_test=7)
+    assert {item.meta["source"] for item in made.items("test")} == {f"{9000 + k}A" for k in range(1, 8)}
+    assert made.facts()["left_out"] == {"test": {"accepts several outputs": 1}}
+    assert (
+        len(list(make(Easy2HardCodeforces, path, n_train=0, n_val=0, n_test=8, several_outputs=True).items("test")))
+        == 8
+    )

@@ -100,6 +100,9 @@ FORMS = [
         "   - stack blue on red",
     ),
     "1. unstack red from blue 2. put down red 3. pick up blue 4. stack blue on red",
+    "Plan:\n" + "\n".join(f"    {step}" for step in STEPS),
+    f"{SPOKEN}\n[PLAN END]\nWhy it works:\n1. Pick up the blue block.\n2. Stack the blue block on the red block.",
+    "x" * 300_000 + f"\n\nThus:\n{NUMBERED}",
 ]
 
 
@@ -123,6 +126,7 @@ def test_a_plan_is_read_however_it_is_written(reply: str) -> None:
         ("[PLAN]\nstack the blue block\n[PLAN END]", "stack the blue block"),
         ("[PLAN]\npick up the green block\n[PLAN END]", "pick up the green block"),
         ("[PLAN]\npick up the red block carefully\n[PLAN END]", "pick up the red block carefully"),
+        ("pick up blue\nmove it\nstack blue on red\n[PLAN END]", "move it"),
         ("1. Pick up blue.\n2. Do something clever.\n3. Stack blue on red.", "2. Do something clever."),
         ("1. Pick up blue.\n2. Stack it.\n3. Put down red.", "2. Stack it."),
         ("Stack the blue block.", "Stack the blue block."),
