@@ -41,21 +41,21 @@ def declared(text: str) -> str | None:
     return None
 
 
-def labels(text: str) -> tuple[str, list[int], list[int]]:
-    """`text` up to a next question that follows its answer, and where in it what a label announces begins.
+def labels(text: str) -> tuple[str, int | None, int | None]:
+    """`text` up to a next question that follows its answer, and where in it the last label's answer begins.
 
-    First the places behind `Answer:` at the start of a line or sentence, `final answer:` and `final answer is`. Then
-    weaker ones, which a box outdoes: behind any other `answer:`, else the first `####`, else every `answer is`.
+    First of a strong label: `Answer:` at the start of a line or sentence, `final answer:` or `final answer is`. Then of
+    a weak one, which a box outdoes: any `answer:`, else the first `####`, else `answer is`. None where there is none.
     """
     own = _without_run_on(text)
-    lines = [mark for pattern in (_LINE, _FINAL) for mark in pattern.finditer(own)]
-    strong = [mark.end() for mark in lines if _LEADING.search(_before(own, mark.start()))]
-    strong += [mark.end() for mark in lines if mark[0].lower().startswith("final")]
-    weak = [mark.end() for mark in lines]
-    if not weak:
-        hashes = _HASHES.search(own)
-        weak = [hashes.end()] if hashes else [mark.end() for mark in _SENTENCE.finditer(own)]
-    return own, sorted(strong), sorted(weak)
+    lines = sorted((mark for pattern in (_LINE, _FINAL) for mark in pattern.finditer(own)), key=re.Match.end)
+    strong = next((mark.end() for mark in reversed(lines) if _is_strong(own, mark)), None)
+    weak = lines[-1:] or [mark for mark in [_HASHES.search(own)] if mark] or list(_SENTENCE.finditer(own))[-1:]
+    return own, strong, weak[0].end() if weak else None
+
+
+def _is_strong(text: str, mark: re.Match[str]) -> bool:
+    return mark[0].lower().startswith("final") or bool(_LEADING.search(_before(text, mark.start())))
 
 
 def _before(text: str, position: int) -> str:

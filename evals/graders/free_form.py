@@ -61,7 +61,8 @@ def same_words(reference: str, answer: str) -> bool:
     right, given = _words(reference), _words(answer)
     if not right or not any(char.isalpha() for word in right for char in word):
         return False
-    return right == given or _items(reference) == _items(answer)
+    listed = _items(reference)
+    return right == given or (listed is not None and listed == _items(answer))
 
 
 def _words(text: str) -> list[str]:

@@ -71,13 +71,13 @@ def _marked(text: str) -> str | None:
     own, strong, weak = labels(text)
     found = boxes(own)
     boxed = _last_boxes(own, found) if found else None
-    if strong and (not found or strong[-1] > found[-1][0]):
-        said = _bare(_line(own, strong[-1]))
+    if strong is not None and (not found or strong > found[-1][0]):
+        said = _bare(_line(own, strong))
         if said and (boxed is None or not _is_prose(said)):
             return said
-    if boxed is not None or not weak:
+    if boxed is not None or weak is None:
         return boxed
-    return _bare(_line(own, weak[-1]))
+    return _bare(_line(own, weak))
 
 
 def _last_boxes(text: str, found: list[tuple[int, int, str]]) -> str:

@@ -70,8 +70,10 @@ UNITS: dict[str, str] = {
 UNITS.pop("in")
 UNITS.pop("ins")
 _SHORT = re.compile("be|by|do|he|if|in|is|it|my|no|of|on|so|to|up|us|we")
-BASES: dict[str, int] = dict(zip(("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twelve", "sixteen"),
-                 (*range(2, 11), 12, 16), strict=True))  # fmt: skip
+BASES = {
+    **{"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10},
+    **{"twelve": 12, "sixteen": 16},
+}
 CHANGING = frozenset(
     (
         *("minus", "plus", "negative", "not", "half", "halves", "third", "thirds", "quarter", "quarters", "fourths"),

@@ -75,7 +75,7 @@ class Group(NamedTuple):
     place: Test
 
 
-def tests_of(tree: ast.Module) -> list[Test]:
+def names_of_tests(tree: ast.Module) -> list[Test]:
     """The tests of a source, in the order in which they run: those that a class has from others of the source too."""
     classes = _classes(tree)
     found = []
@@ -89,7 +89,7 @@ def tests_of(tree: ast.Module) -> list[Test]:
 
 def groups_of(tree: ast.Module) -> list[Group]:
     """The tests that can be made decoys, each by itself where it has a place of its own."""
-    tests = set(tests_of(tree))
+    tests = set(names_of_tests(tree))
     methods = {(name, item.name): item for name, node in _classes(tree).items() for item in _methods(node)}
     own = [Group(frozenset((test,)), test) for test, method in methods.items() if test in tests and sites(method)]
     done = {test for group in own for test in group.tests}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from evals.graders.code.decoys import Test, decoy, groups_of, tests_of
+from evals.graders.code.decoys import Test, decoy, groups_of, names_of_tests
 from evals.graders.code.harness import PRELOAD, harness, message
 from evals.graders.code.syntax import parse
 from evals.graders.code.verdict import Verdict, ended, failed, passed, require
@@ -76,7 +76,7 @@ async def grade_unit_tests(
         GraderError: the source holds no tests or is no Python; the sandbox failed.
     """
     tree = _parsed(tests)
-    wanted = tests_of(tree)
+    wanted = names_of_tests(tree)
     require(wanted)
     trial = _Trial(sandbox, source, wanted, limits, (*PRELOAD, *preload))
     # Written anew even where nothing is changed, so that decoys do not stand out by their spacing.

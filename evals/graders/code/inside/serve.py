@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from evals.graders.code.inside.channel import messages, mute, tell
-from evals.graders.code.inside.wire import decode, encode
+from evals.graders.code.inside.wire import TooLargeError, decode, encode
 
 
 def main() -> None:
@@ -52,6 +52,8 @@ def answer(module: types.ModuleType, call: dict[str, Any]) -> dict[str, Any]:
         arguments = decode(call["arguments"])
         named = {name: decode(value) for name, value in call["named"].items()}
         return {"value": encode(function(*arguments, **named))}
+    except TooLargeError as error:
+        return {"value": {"opaque": [str(error), True]}}
     except BaseException as error:  # noqa: BLE001 - as above
         return raised(error)
 

@@ -21,7 +21,7 @@ SUMS = [StdioTest(f"{n} {n}\n", f"{2 * n}\n") for n in range(1, 8)]
         "import os\nos.write(1, b'%d' % sum(map(int, os.read(0, 100).split())))",
         "print(sum(map(int, open(0).read().split())))",
         "for line in sys.stdin:\n    print(sum(map(int, line.split())))",
-        "def main():\n    print(reduce(operator.add, map(int, input().split())))\nif __name__ == '__main__':\n    main()",
+        "def main():\n    print(sum(map(int, input().split())))\nif __name__ == '__main__':\n    main()",
         "def deep(n):\n    return n and deep(n - 1)\nprint(deep(9000) + sum(map(int, input().split())))",
         "from __future__ import annotations\nprint(sum(map(int, input().split())))\nexit()",
     ],
