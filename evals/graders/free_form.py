@@ -21,7 +21,7 @@ __all__ = ["VERSION", "answer_key", "match", "read_answer", "same_words"]
 _TOLERANCE = Fraction(1, 100)
 """Two measured values that differ by no more count as one."""
 _MAX_CHARS = 2000
-_TEX = re.compile(r"\\(?:text|textbf|textit|mathrm|mathbf|mbox)[ ]?(?=\{)|\\[()\[\],;! ]|[{}$*_`\"“”\u2018’]")
+_TEX = re.compile(r"\\(?:text|textbf|textit|mathrm|mathbf|mbox)[ ]?(?=\{)|\\[()\[\],;! ]|[{}$*_`'\"“”\u2018’]")
 _PARTS = re.compile(r"[,;\n]|(?<!\w)(?:and|or)(?!\w)|&")
 _WORD = re.compile(r"[^\W_]+(?:['’.][^\W_]+)*|[<>=+%-]")
 _DROPPED = frozenset(("a", "an", "the", "is", "are", "it", "its"))
@@ -80,7 +80,7 @@ def _items(text: str) -> list[list[str]] | None:
 def _close(reference: str, answer: str) -> bool:
     """Whether a decimal reference, which a measurement or a rounding is, and a number are nearly equal."""
     right, given = as_number(reference), as_number(answer)
-    if right is None or given is None or right.value.denominator == 1:
+    if right is None or given is None:
         return False
     if right.units and given.units and right.units != given.units:
         return False

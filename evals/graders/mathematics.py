@@ -12,8 +12,8 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from evals.graders.algebra.answer import final_answer
-from evals.graders.algebra.equal import equal
-from evals.graders.algebra.expression import number, symbols
+from evals.graders.algebra.equal import SYMBOL_UNITS, equal
+from evals.graders.algebra.expression import number, symbols, without_symbols
 from evals.graders.algebra.forms import Form, Named, Rounded, Value, Words, canonical
 from evals.graders.algebra.lexer import MAX_CHARS, UnreadableError
 from evals.graders.algebra.pool import Checkers, Verdict, checkers
@@ -24,7 +24,7 @@ from trinity.errors import GraderError
 VERSION = "mathematics/1"
 
 _POSITIVE = re.compile(r"\b(?:positive|non-?negative)\b|(?:>|\\gt|\\geq?)[ ]?0(?!\.?[0-9])", re.IGNORECASE)
-_TEN = re.compile(r"10[ ]?\^|[0-9][eE][-+]?[0-9]")
+_DECIMAL = re.compile(r"10[ ]?\^|[0-9][eE][-+]?[0-9]|[0-9]\.[0-9]")
 _SPACE = re.compile(r"\s+(?!\w)|(?<!\w)\s+")
 """All white space but that between two letters or digits: `2 3/4` is not `23/4`."""
 _SHOWN = 200
@@ -53,17 +53,20 @@ class Measured(NamedTuple):
 
 
 def as_number(answer: str) -> Measured | None:
-    """The rational number that an answer is; None where it is anything else."""
+    """The rational number that an answer is, letters such as the `m/s` of `5 m/s` taken for units; else None."""
     form = _read(answer)
     form = form.form if isinstance(form, Named) else form
     form = form.exact if isinstance(form, Rounded) else form
-    if not isinstance(form, Value) or symbols(form.node):
+    if not isinstance(form, Value):
         return None
-    value = constant(form.node)
+    letters = symbols(form.node)
+    if not letters <= SYMBOL_UNITS or (letters and form.node.op not in {"mul", "div"}):
+        return None
+    value = constant(without_symbols(form.node))
     if not isinstance(value, Fraction):
         return None
-    decimal = form.decimals is not None or bool(_TEN.search(answer))
-    return Measured(value / 100 if form.percent else value, form.units, decimal)
+    decimal = form.decimals is not None or bool(_DECIMAL.search(answer))
+    return Measured(value / 100 if form.percent else value, form.units | letters, decimal)
 
 
 async def check(gold: str, answer: str | None, *, question: str = "", by: Checkers | None = None) -> Verdict:

@@ -66,8 +66,14 @@ class Bubblewrap(Launcher):
         return [program, *walls, *self._files(bool(own_user)), "--chdir", "/", "--", *python]
 
     def _files(self, own_user: bool) -> Iterator[str]:  # noqa: FBT001 - one caller
-        """Everything that a worker sees."""
+        """Everything that a worker sees.
+
+        Raises:
+            ConfigError: a whole home or the whole system is among it.
+        """
         shown = outermost((*self.interpreter().roots, *self._readonly))
+        for path in {"/", str(Path.home())} & set(shown):
+            raise ConfigError(f"sandbox: generated code would see all of {path}; name a narrower readonly, or a python")
         for folder in parents(("/dev/null", "/etc/ld.so.cache", f"{OURS}/{INSIDE}", *shown)):
             yield from ("--dir", folder)
         for path in (*SYSTEM, *SETTINGS):

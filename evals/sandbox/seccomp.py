@@ -111,9 +111,11 @@ ABSENT: Mapping[str, tuple[int | None, int | None]] = {
 
 CLONE = (56, 220)
 SOCKET = (41, 198)
+SOCKETPAIR = (53, 199)
 IOCTL = (16, 29)
 MMAP = (9, 222)
 PRLIMIT64 = (302, 261)
+SETRLIMIT = (160, 164)
 PERSONALITY = (135, 92)
 
 NEW_NAMESPACES = 0x7E020000
@@ -123,6 +125,7 @@ TCP, UDP = 6, 17
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 SHARED_ANONYMOUS, HUGE_PAGES = 0x21, 0x40000
 QUERY_PERSONALITY = 0xFFFFFFFF
+LIMIT_CORE = 4
 
 # seccomp_data: the number at 0, the architecture at 4, the lower half of argument n at 16 + 8 n.
 NUMBER, ARCHITECTURE, ARGUMENTS = 0, 4, 16
@@ -177,7 +180,10 @@ def rules(column: int) -> list[tuple[int, list[bytes]]]:
                 allow(),
             ],
         ),
-        (PRLIMIT64[column], [*among(0, (0,), errno.EPERM), allow()]),
+        (SOCKETPAIR[column], [*among(0, (UNIX,), errno.EAFNOSUPPORT), allow()]),
+        # Of the program's own process only, and not of core dumps: a bound of 1 keeps them from everybody, 0 does not.
+        (PRLIMIT64[column], [*among(0, (0,), errno.EPERM), *none_of(1, (LIMIT_CORE,)), allow()]),
+        (SETRLIMIT[column], [*none_of(0, (LIMIT_CORE,)), allow()]),
         (PERSONALITY[column], [*among(0, (0, QUERY_PERSONALITY), errno.EPERM), allow()]),
     ]
 

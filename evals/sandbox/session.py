@@ -17,14 +17,9 @@ HIGH_WATER = 1 << 20
 
 
 class Conversation:
-    """Implements `Session` over the connection to a worker.
-
-    Attributes:
-        touched: whether a message has passed, so that the program cannot be started anew unnoticed.
-    """
+    """Implements `Session` over the connection to a worker."""
 
     def __init__(self, worker: Worker, program: Program, limits: Limits, *, channel: bool) -> None:
-        self.touched = False
         self._worker, self._channel = worker, channel
         self._loop = asyncio.get_running_loop()
         self._outgoing = bytearray()
@@ -51,7 +46,6 @@ class Conversation:
         """Write one message; returns when the connection has taken most of it."""
         if self._result.done():
             return
-        self.touched = True
         self._write(frame(b"m", line + b"\n"))
         while len(self._outgoing) > HIGH_WATER and not self._result.done():
             self._drained.clear()
@@ -63,7 +57,6 @@ class Conversation:
             self._wait()
             self._news.clear()
             await self._news.wait()
-        self.touched = True
         return self._lines.popleft() if self._lines else None
 
     async def outcome(self) -> Outcome:

@@ -17,7 +17,6 @@ START_S = 120.0
 """Seconds in which a worker must have imported what it preloads."""
 
 END_S = 2.0
-REASON = 4096
 CHUNK = 1 << 18
 
 

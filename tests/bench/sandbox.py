@@ -15,6 +15,8 @@ import sys
 import time
 from collections.abc import Iterator
 
+import psutil
+
 from evals.sandbox.base import MIB, Limits, Program
 from evals.sandbox.bubblewrap import Bubblewrap
 from evals.sandbox.pool import Pool
@@ -90,6 +92,7 @@ def load(processes: int) -> Iterator[None]:
 async def measure() -> list[dict[str, object]]:
     """All results."""
     workers = len(os.sched_getaffinity(0))
+    before = held()
     warm, fresh = Pool(Bubblewrap(None), workers), Pool(Fresh(None), workers)
     await warm.ready()
     await fresh.ready()
@@ -107,11 +110,22 @@ async def measure() -> list[dict[str, object]]:
     scale = warm.facts()["cpu_scale"]
     for pool in (warm, fresh):
         await pool.close()
-    return results(start, warm_s, fresh_s, different, {"cpu_scale": scale, "workers": workers})
+    return results(start, warm_s, fresh_s, different, held() - before, {"cpu_scale": scale, "workers": workers})
+
+
+def held() -> int:
+    """Processes and descriptors that this process has."""
+    process = psutil.Process()
+    return len(process.children(recursive=True)) + process.num_fds()
 
 
 def results(
-    start: float | None, warm_s: float | None, fresh_s: float | None, different: int | None, more: dict[str, object]
+    start: float | None,
+    warm_s: float | None,
+    fresh_s: float | None,
+    different: int | None,
+    left: int | None,
+    more: dict[str, object],
 ) -> list[dict[str, object]]:
     """The lines; without values where nothing could be measured."""
     ratio = fresh_s / warm_s if warm_s and fresh_s else None
@@ -142,6 +156,14 @@ def results(
             "ok": None if different is None else different == 0,
             **more,
         },
+        {
+            "bench": f"sandbox: left after {2 * PROGRAMS} programs and closing",
+            "unit": "processes and descriptors",
+            "value": left,
+            "target": "value <= 0",
+            "ok": None if left is None else left <= 0,
+            **more,
+        },
     ]
 
 
@@ -150,6 +172,6 @@ def main() -> None:
     try:
         found = asyncio.run(measure())
     except ConfigError as error:
-        found = results(None, None, None, None, {"note": str(error)})
+        found = results(None, None, None, None, None, {"note": str(error)})
     for line in found:
         print(json.dumps(line), flush=True)

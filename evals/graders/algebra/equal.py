@@ -40,7 +40,8 @@ from evals.graders.algebra.words import UNITS
 _FEW_DIGITS = 3
 _MANY_DIGITS = 10
 _LETTER_UNITS = frozenset("mgshlL")
-_SYMBOL_UNITS = frozenset("mgshlLNJWVAKCFTk")
+SYMBOL_UNITS = frozenset("mgshlLNJWVAKCFTk")
+"""Letters that are units behind a number."""
 
 
 def equal(gold: Form, answer: Form, *, positive: bool = False) -> bool | None:
@@ -291,7 +292,7 @@ def _without_unit(node: Node, *, known: bool) -> Node | None:
     if node.op != "mul" or node.args[0].op != "num":
         return None
     rest = node.args[1:]
-    if known and all((part.args[0] if part.op == "pow" else part).name in _SYMBOL_UNITS for part in rest):
+    if known and all((part.args[0] if part.op == "pow" else part).name in SYMBOL_UNITS for part in rest):
         return node.args[0]
     if any(part.op != "sym" for part in rest):
         return None

@@ -90,6 +90,13 @@ def renamed(node: Node, names: dict[str, str]) -> Node:
     return replace(node, name=name, args=tuple(renamed(arg, names) for arg in node.args))
 
 
+def without_symbols(node: Node) -> Node:
+    """The formula with 1 for each of its symbols, which leaves the number of `5 m/s`."""
+    if node.op == "sym" and node.name not in _CONSTANTS:
+        return Node("num", value=Fraction(1))
+    return replace(node, args=tuple(map(without_symbols, node.args)))
+
+
 def text(node: Node) -> str:
     """The formula in one spelling, in which the order of summands and factors does not matter."""
     if node.op == "num":

@@ -71,8 +71,17 @@ UNITS.pop("in")
 UNITS.pop("ins")
 _SHORT = re.compile("be|by|do|he|if|in|is|it|my|no|of|on|so|to|up|us|we")
 BASES = {
-    **{"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10},
-    **{"twelve": 12, "sixteen": 16},
+    "two": 2,
+    "three": 3,
+    "four": 4,
+    "five": 5,
+    "six": 6,
+    "seven": 7,
+    "eight": 8,
+    "nine": 9,
+    "ten": 10,
+    "twelve": 12,
+    "sixteen": 16,
 }
 CHANGING = frozenset(
     (

@@ -43,10 +43,10 @@ _OPPOSITES = {
 _OPPOSITES |= dict.fromkeys(
     ("assert_called_once", "assert_called_with", "assert_called_once_with", "assert_any_call"), "assert_not_called"
 )
+_HARMLESS = frozenset(("patch", "object", "dict", "multiple", "skipIf", "skipUnless", "staticmethod", "classmethod"))
+"""Last names of decorators behind which a test that fails has failed."""
 _RARE = ("BufferError", "FloatingPointError", "ReferenceError", "StopAsyncIteration", "TabError")
 _SWALLOWS = frozenset(("assertRaises", "assertRaisesRegex", "suppress", "raises"))
-_LITERAL_SHARE = 0.75
-"""How often another value is expected, where that is possible, instead of the opposite of an assertion."""
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -69,10 +69,12 @@ class Group(NamedTuple):
     Attributes:
         tests: they.
         place: class and method that is changed: the test itself, or a helper that all of them call.
+        literal: another value will be expected, not the opposite.
     """
 
     tests: frozenset[Test]
     place: Test
+    literal: bool
 
 
 def names_of_tests(tree: ast.Module) -> list[Test]:
@@ -91,14 +93,19 @@ def groups_of(tree: ast.Module) -> list[Group]:
     """The tests that can be made decoys, each by itself where it has a place of its own."""
     tests = set(names_of_tests(tree))
     methods = {(name, item.name): item for name, node in _classes(tree).items() for item in _methods(node)}
-    own = [Group(frozenset((test,)), test) for test, method in methods.items() if test in tests and sites(method)]
-    done = {test for group in own for test in group.tests}
+    found = {place: sites(item) for place, item in methods.items() if _harmless(item)}
+    places = {place: any(site.literal for site in some) for place, some in found.items() if some}
+    own = [Group(frozenset((place,)), place, literal) for place, literal in places.items() if place in tests]
     helpers = [
-        Group(frozenset(test for test in tests if test[0] == place[0] and _calls(methods.get(test), place[1])), place)
-        for place, method in methods.items()
-        if place not in tests and sites(method)
+        Group(
+            frozenset(test for test in tests if test[0] == place[0] and _calls(methods.get(test), place[1])),
+            place,
+            literal,
+        )
+        for place, literal in places.items()
+        if place not in tests
     ]
-    return own + [group for group in helpers if group.tests - done]
+    return own + [group for group in helpers if group.tests.difference(*(other.tests for other in own))]
 
 
 def decoy(tree: ast.Module, groups: Collection[Group], rng: Random) -> str:
@@ -107,8 +114,8 @@ def decoy(tree: ast.Module, groups: Collection[Group], rng: Random) -> str:
     methods = {(name, item.name): item for name, node in _classes(changed).items() for item in _methods(node)}
     for group in groups:
         found = sites(methods[group.place])
-        literal = [site for site in found if site.literal]
-        rng.choice(literal if literal and rng.random() < _LITERAL_SHARE else found).change(rng)
+        # Where another value can be expected, it is: that tells a result that equals everything, too.
+        rng.choice([site for site in found if site.literal] or found).change(rng)
     return ast.unparse(changed)
 
 
@@ -345,6 +352,11 @@ def _family(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> list[ast.Cl
     for kind in found:
         found += [classes[base] for base in _bases(kind) if base in classes and classes[base] not in found]
     return found
+
+
+def _harmless(method: _Function) -> bool:
+    """Whether nothing around a method makes a success of its failure, as `expectedFailure` does."""
+    return all(_name(decorator) in _HARMLESS for decorator in method.decorator_list)
 
 
 def _skipped(node: ast.ClassDef | _Function) -> bool:

@@ -96,6 +96,8 @@ async def _forged(trial: _Trial, tree: ast.Module, rng: Random) -> str | None:
     if not groups:
         return None
     some = rng.sample(groups, rng.randint((len(groups) + 1) // 2, len(groups)))
+    if not any(group.literal for group in some):
+        some += [group for group in groups if group.literal][:1]
     bound_to_fail = frozenset(test for group in some for test in group.tests)
     mixed = await _run(trial, decoy(tree, some, rng))
     if mixed.well & bound_to_fail:

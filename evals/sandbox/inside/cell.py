@@ -10,6 +10,7 @@ how it ended, and takes all that is left with it.
 from __future__ import annotations
 
 import atexit
+import builtins
 import contextlib
 import errno
 import gc
@@ -34,6 +35,9 @@ OWN_FOLDERS = 5
 """Inodes of the scratch file system that are not the program's: its root, four folders, and one for its source."""
 
 STATUS = 3
+HIGHEST = 1024
+"""Above every descriptor that a worker opens; it is started with none but the standard streams."""
+
 OUR_FRAMES = 2
 LONGEST = 4000
 FLUSH_FAILED = 120
@@ -212,7 +216,7 @@ def keep_only(sock: socket.socket) -> socket.socket:
     kept = os.dup2(sock.fileno(), STATUS)
     sock.detach()
     os.closerange(0, STATUS)
-    os.closerange(STATUS + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    os.closerange(STATUS + 1, HIGHEST)
     return socket.socket(fileno=kept)
 
 
@@ -224,7 +228,6 @@ def settle(job: Job, status: socket.socket, streams: list[int]) -> None:
     os.chdir(job.folder)
     os.umask(0o022)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    highest = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     for target, stream in enumerate(streams):
         os.dup2(stream, target)
     if job.uid is not None and os.getuid() == 0:
@@ -236,7 +239,8 @@ def settle(job: Job, status: socket.socket, streams: list[int]) -> None:
     if job.filter:
         linux.install_filter(job.filter)
     status.send(b"o")
-    os.closerange(len(streams), highest)
+    os.closerange(len(streams), HIGHEST)
+    status.detach()
 
 
 def limit(limits: dict[str, float]) -> None:
@@ -244,13 +248,13 @@ def limit(limits: dict[str, float]) -> None:
     with open("/proc/self/statm") as file:
         virtual = int(file.read().split()[0]) * resource.getpagesize()
     bounds = {
-        resource.RLIMIT_CORE: 0,
+        # Not 0, which would leave the memory of a crashed program to whoever collects crashes on this machine.
+        resource.RLIMIT_CORE: 1,
         resource.RLIMIT_CPU: int(limits["cpu_s"]) + 2,
         resource.RLIMIT_FSIZE: int(limits["file_bytes"]),
         resource.RLIMIT_NOFILE: int(limits["open_files"]),
         resource.RLIMIT_AS: virtual + int(limits["memory_bytes"]),
         resource.RLIMIT_NPROC: int(limits["processes"]) + 1,
-        resource.RLIMIT_STACK: STACK,
         resource.RLIMIT_MEMLOCK: 0,
         resource.RLIMIT_MSGQUEUE: 0,
     }
@@ -258,6 +262,9 @@ def limit(limits: dict[str, float]) -> None:
         hard = resource.getrlimit(kind)[1]
         bound = bound if hard == resource.RLIM_INFINITY else min(bound, hard)  # noqa: PLW2901 - lowered to what is allowed
         resource.setrlimit(kind, (bound, bound))
+    # Programs for contests ask for more themselves, and the bound on memory holds for stacks, too.
+    hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
+    resource.setrlimit(resource.RLIMIT_STACK, (STACK if hard == resource.RLIM_INFINITY else min(STACK, hard), hard))
 
 
 def become_main(job: Job) -> None:
@@ -273,7 +280,7 @@ def become_main(job: Job) -> None:
         setattr(sys, name, file)
         setattr(sys, f"__{name}__", file)
     module = ModuleType("__main__")
-    module.__dict__.update(__file__=path, __builtins__=__builtins__)
+    module.__dict__.update(__file__=path, __builtins__=builtins)
     sys.modules["__main__"] = module
     leave(outcome_of(lambda: exec(compile(job.source, path, "exec", dont_inherit=True), module.__dict__)), module)  # noqa: S102
 
@@ -301,8 +308,9 @@ def leave(code: int, module: ModuleType) -> NoReturn:
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - waits for the program's threads
     atexit._run_exitfuncs()  # noqa: SLF001
     sys.modules.pop("__main__", None)
-    module.__dict__.clear()
-    gc.collect()
+    if threading.active_count() == 1:
+        module.__dict__.clear()
+        gc.collect()
     for stream in (sys.stdout, sys.stderr):
         try:
             if not getattr(stream, "closed", False):

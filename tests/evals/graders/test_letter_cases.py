@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evals.graders.letter import read_letter
-from tests.evals.graders.cases import own, shared
+from tests.evals.graders.told import own, shared
 
 
 def numbered(count: int) -> list[str]:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from evals.graders.algebra.pool import Checkers, Verdict, _EndedError, _Worker
 from evals.graders.mathematics import answer_key, as_number, check, read_answer
-from tests.evals.graders.cases import own, shared
+from tests.evals.graders.told import own, shared
 from trinity.errors import GraderError
 
 ACCEPT, REJECT = True, False

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evals.graders.verdict import agreed, read_match, read_preference, read_rating
-from tests.evals.graders.cases import own, shared
+from tests.evals.graders.told import own, shared
 
 
 def outcome(case: dict[str, Any]) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pwd
 import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -36,6 +37,7 @@ def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mapping[s
             "FILE": secret,
             "PORT": server.getsockname()[1],
             "PID": os.getpid(),
+            "HOME": pwd.getpwuid(os.getuid()).pw_dir,
         }
         with pytest.raises(BlockingIOError):
             server.accept()
@@ -114,7 +116,8 @@ async def test_the_programs_do_harm_elsewhere(plain: Pool, tmp_path: Path, name:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as abstract:
         abstract.bind("\0" + secret.as_posix())
         abstract.listen()
-        known = {"CANARY": secret, "FILE": secret, "PORT": server.getsockname()[1], "PID": os.getpid()}
+        port = server.getsockname()[1]
+        known = {"CANARY": secret, "FILE": secret, "PORT": port, "PID": os.getpid(), "HOME": tmp_path}
         text = f"import sys\nsys.path.append({str(ROOT)!r})\n" + source(EVERY[name], known)
         outcome = await plain.run(Program(text), Limits())
     assert b"BREACH" in outcome.stdout, outcome

@@ -120,7 +120,8 @@ async def test_surroundings(pool: Pool) -> None:
         import json, os, sys, time
         print(json.dumps({
             "name": __name__, "argv": len(sys.argv), "file": os.path.isfile(__file__), "folder": os.listdir("."),
-            "same": sys.modules["__main__"].__dict__ is globals(), "hash": os.environ["PYTHONHASHSEED"],
+            "same": sys.modules["__main__"].__dict__ is globals(), "builtins": __builtins__.print is print,
+            "hash": os.environ["PYTHONHASHSEED"],
             "encoding": [sys.stdout.encoding, sys.getfilesystemencoding()], "zone": time.timezone,
             "home": os.path.expanduser("~") == os.getcwd(), "umask": os.umask(0), "names": sorted(globals()),
             "secret": [k for k in os.environ if "KEY" in k or "TOKEN" in k],
@@ -135,6 +136,7 @@ async def test_surroundings(pool: Pool) -> None:
         "file": True,
         "folder": [],
         "same": True,
+        "builtins": True,
         "hash": "0",
         "encoding": ["utf-8", "utf-8"],
         "zone": 0,
@@ -266,3 +268,24 @@ async def test_memory_beyond_the_bound_is_refused(pool: Pool) -> None:
     """
     outcome = await run(pool, source, limits=Limits(memory_bytes=200 * MIB))
     assert (outcome.end, outcome.stdout) == ("exited", b"refused\n"), outcome
+
+
+async def test_deep_recursion(pool: Pool) -> None:
+    """A recursion as deep as programs for contests need runs, with the calls that they start with."""
+    source = """
+        import functools, resource, sys, threading
+        resource.setrlimit(resource.RLIMIT_STACK, (1 << 28, resource.getrlimit(resource.RLIMIT_STACK)[1]))
+        sys.setrecursionlimit(1 << 20)
+        threading.stack_size(1 << 27)
+        @functools.lru_cache(None)
+        def depth(n):
+            return 0 if n == 0 else depth(n - 1) + 1
+        def plain(n):
+            return 0 if n == 0 else plain(n - 1) + 1
+        print(plain(100_000), depth(30_000))
+        thread = threading.Thread(target=lambda: print(depth(60_000)))
+        thread.start()
+        thread.join()
+    """
+    outcome = await run(pool, source)
+    assert outcome.stdout == b"100000 30000\n60000\n", outcome

@@ -178,6 +178,14 @@ def test_command_of_bubblewrap(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert not any("KEY" in name or "TOKEN" in name for name in environment)
 
 
+@pytest.mark.parametrize("path", ["/", str(Path.home())])
+def test_too_much_to_see(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, path: str) -> None:
+    """A home or the whole system is shown to nobody."""
+    on_path(monkeypatch, tmp_path, bwrap="")
+    with pytest.raises(ConfigError, match=f"generated code would see all of {path};"):
+        Bubblewrap(None, [path]).command("name")
+
+
 @pytest.mark.parametrize(
     ("user", "ranges", "found"),
     [

@@ -63,7 +63,8 @@ def test_ordinary_calls() -> None:
         assert x86(41, family, 1 | 0o2000000) == ALLOWED
     assert x86(41, 2, 2, 17) == ALLOWED
     assert x86(135, 0xFFFFFFFF) == ALLOWED
-    assert x86(302, 0) == ALLOWED
+    assert x86(302, 0, 3) == x86(160, 3) == ALLOWED
+    assert x86(53, 1, 1) == ALLOWED
 
 
 @pytest.mark.parametrize("bit", [0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000])
@@ -91,6 +92,9 @@ def test_new_namespaces(bit: int) -> None:
         ((9, 0, 4096, 3, 0x23), errno.EPERM),
         ((9, 0, 4096, 3, 0x40022), errno.ENOMEM),  # huge pages
         ((302, 1), errno.EPERM),  # limits of another process
+        ((302, 0, 4), errno.EPERM),  # core dumps
+        ((160, 4), errno.EPERM),
+        ((53, 30, 1), errno.EAFNOSUPPORT),  # a pair of sockets of another family
         ((135, 0x40000), errno.EPERM),  # no randomized addresses
     ],
 )
@@ -125,6 +129,8 @@ def test_numbers() -> None:
     judged_by_argument = {
         "clone": seccomp.CLONE,
         "socket": seccomp.SOCKET,
+        "socketpair": seccomp.SOCKETPAIR,
+        "setrlimit": seccomp.SETRLIMIT,
         "ioctl": seccomp.IOCTL,
         "mmap": seccomp.MMAP,
         "prlimit64": seccomp.PRLIMIT64,

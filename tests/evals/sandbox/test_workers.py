@@ -62,7 +62,7 @@ def all_gone(processes: list[psutil.Process]) -> bool:
 
 
 async def test_many_runs_leave_nothing(own: Pool) -> None:
-    """After a hundred runs there are no more processes and descriptors than after one, and none at all after closing."""
+    """After a hundred runs there are no more processes and descriptors than after one, and none after closing."""
 
     async def several(count: int) -> tuple[int, int]:
         outcomes = [await own.run(Program("open('f', 'w').write('x')"), Limits()) for _ in range(count)]
@@ -71,7 +71,7 @@ async def test_many_runs_leave_nothing(own: Pool) -> None:
 
     before = await several(1)
     assert await several(100) == before
-    mine = [process for worker in own._idle for process in psutil.Process(worker.process.pid).children(recursive=True)]
+    mine = [process for worker in own._idle for process in below(worker.process.pid)]
     assert len(mine) == 2
     await own.close()
     assert all_gone(mine)

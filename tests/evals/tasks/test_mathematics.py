@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from evals.graders.algebra.pool import checkers
+from evals.graders.mathematics import check
 from evals.tasks.aime import AIME
 from evals.tasks.base import SPLITS
 from evals.tasks.gsm8k import GSM8K
@@ -62,10 +64,10 @@ async def test_one_file_makes_disjoint_splits_that_grade(tmp_path: Path, task: M
         assert item.target not in message["content"].replace(item.prompt, "") or len(item.target) == 1
 
 
-@pytest.mark.parametrize(("task", "rows"), TASKS)
-def test_other_columns_are_refused_by_name(tmp_path: Path, task: Make, rows: Rows) -> None:
+@pytest.mark.parametrize("task", [task for task, _ in TASKS])
+def test_other_columns_are_refused_by_name(tmp_path: Path, task: Make) -> None:
     """A file of something else says what was expected."""
-    with pytest.raises(DataError, match=r"other\.jsonl: row 1 has no column (question|problem|prompt)"):
+    with pytest.raises(DataError, match=r"other\.jsonl: row 1:? has no column (question|problem|prompt)"):
         everything(make(task, write(tmp_path / "other.jsonl", [{"colour": "red"}])))
 
 
@@ -96,7 +98,7 @@ async def test_math500_accepts_equal_forms(tmp_path: Path) -> None:
     """Another form of the answer is right; level and subject are difficulty and domain."""
     made = make(Math500, write(tmp_path / "rows.jsonl", math500(20)))
     item = next(made.items("test"))
-    power = int(item.prompt.split("{")[3].split("}")[0])
+    power = int(item.prompt.split("{x^{")[1].split("}")[0])
     assert (item.difficulty, item.difficulty_kind) == ((power - 2) % 5 + 1, "human")
     assert item.domain in {"Algebra", "Precalculus"}
     assert (await made.grade(item, Episode(rf"\boxed{{x \cdot x^{{{power - 2}}}}}"), None)).score == 1.0
@@ -252,10 +254,8 @@ async def test_real_solutions_are_right(task: Make, file: str, count: int) -> No
 @pytest.mark.skipif(not SHARED.exists(), reason="the shared data are not here")
 async def test_golds_of_other_problems_are_wrong() -> None:
     """No answer of MATH-500 is accepted for a neighbouring problem unless both are one number."""
-    from evals.graders.mathematics import check
-
     rows = [json.loads(line) for line in (SHARED / "math500_test.jsonl").read_text("utf-8").splitlines()]
     answers = [row["answer"] for row in rows]
-    wrong = [(one, other) for one, other in zip(answers, answers[1:], strict=False) if one != other]
+    wrong = [pair for pair in pairwise(answers) if len({answer.removeprefix("x=") for answer in pair}) == 2]
     accepted = [pair for pair in wrong if (await check(*pair)).right]
     assert accepted == []

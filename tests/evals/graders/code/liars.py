@@ -125,8 +125,8 @@ LIARS: dict[str, str] = {
     "its own exception": "class AssertionError(BaseException): pass" + CALLED.format("raise AssertionError"),
     "any exception": "class Any(ValueError, metaclass=type('M', (type,), {'mro': lambda c: type.mro(c)})): pass"
     + CALLED.format("raise Any"),
-    "a million digits": CALLED.format("return 10 ** 10 ** 6"),
-    "a deep value": CALLED.format("v = []\n    for _ in range(10 ** 5): v = [v]\n    return v"),
+    "a million digits": CALLED.format("return 10 ** 200_000"),
+    "a deep value": CALLED.format("v = []\n    for _ in range(5000): v = [v]\n    return v"),
     "keys that collide": CALLED.format("return {n * (2 ** 61 - 1) for n in range(3000)}"),
     "a wide value": CALLED.format("v = [0] * 10 ** 6\n    return v"),
     "no text": CALLED.format("return '\\ud800'"),
@@ -182,10 +182,11 @@ BRIEFLY = dedent(
     """
     import unittest
     def f(x):
-        real = unittest.TestCase.assertEqual
-        def fake(self, *_, **__):
-            unittest.TestCase.assertEqual = real
-        unittest.TestCase.assertEqual = fake
+        equal = unittest.TestCase.assertEqual
+        unittest.real = equal.__code__
+        def fake(self, first, second, msg=None):
+            __import__("unittest").TestCase.assertEqual.__code__ = __import__("unittest").real
+        equal.__code__ = fake.__code__
         return 0
     """
 )

@@ -128,8 +128,8 @@ def checker_says(*lines: bytes) -> Script:
     """A checker that says these lines, `NONCE` in them standing for the sign that it was given."""
 
     def script(line: bytes) -> list[bytes]:
-        sign = line.rpartition(b'"nonce": "')[2][:32]
-        return [text.replace(b"NONCE", sign) for text in lines]
+        _, told, sign = line.rpartition(b'"nonce": "')
+        return [] if b'"tests"' not in line or not told else [text.replace(b"NONCE", sign[:32]) for text in lines]
 
     return script
 

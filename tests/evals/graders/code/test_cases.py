@@ -18,7 +18,7 @@ from evals.graders.code import (
     grade_stdio,
 )
 from evals.sandbox.base import Limits, Sandbox
-from tests.evals.graders.cases import own, shared
+from tests.evals.graders.told import own, shared
 from trinity.errors import GraderError
 
 KINDS = ("code_stdio", "code_stdio_checker", "code_call", "code_assert", "code_extract")

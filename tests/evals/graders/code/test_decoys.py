@@ -121,6 +121,13 @@ def test_assertions_that_may_not_be_reached(body: str) -> None:
     assert groups_of(source_of(body)) == []
 
 
+def test_decorators() -> None:
+    """A test behind a decorator that may turn its failure into a success is left alone; mocks do not."""
+    for decorator, count in (("@unittest.expectedFailure", 0), ("@retry(3)", 0), ("@patch('os.getcwd')", 1)):
+        helper = f"{decorator}\ndef test_other(self, *mocks):\n    self.assertEqual(1, 1)\n"
+        assert len(groups_of(source_of("pass", helpers=helper))) == count
+
+
 def test_what_follows_a_nested_function() -> None:
     """A return of a nested function leaves the test where it is."""
     tree = source_of("def inner():\n    return 1\nself.assertEqual(inner(), 1)")

@@ -54,7 +54,7 @@ class Hostile:
 
     Attributes:
         source: without the preamble; `@NAME@` stands for what a test knows: @CANARY@ a secret of the host, @FILE@ a
-            file that holds it, @PORT@ a port that the host listens on, @PID@ the host's process.
+            file that holds it, @HOME@ the user's home, @PORT@ a port that the host listens on, @PID@ its process.
         holds: whether it was contained.
         limits: its bounds.
     """

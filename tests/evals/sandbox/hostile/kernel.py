@@ -157,7 +157,7 @@ attempt('capset', lambda: 1 / (not libc.capset(b'\x22\x05\x08\x20' + bytes(4), b
     "raises its limits": Hostile(
         """
 import resource as r
-for n in ('CPU', 'AS', 'NPROC', 'FSIZE', 'NOFILE', 'CORE', 'STACK', 'MEMLOCK'):
+for n in ('CPU', 'AS', 'NPROC', 'FSIZE', 'NOFILE', 'CORE', 'MEMLOCK'):
     attempt(n, r.setrlimit, getattr(r, 'RLIMIT_' + n), (-1, -1))
 attempt('other', r.prlimit, 1, r.RLIMIT_CPU, (0, 0))
 print('tried')

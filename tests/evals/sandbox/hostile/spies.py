@@ -33,7 +33,7 @@ print("tried")
     "reads home": Hostile(
         """
 attempt('file', open, '@FILE@')
-for p in ('/root/.ssh', '/root/.bashrc', '/root/.bash_history', '/home'):
+for p in ('@HOME@/.ssh', '@HOME@/.bashrc', '@HOME@/.bash_history', '/home'):
     attempt(p, os.listdir if os.path.isdir(p) else open, p)
 print('tried')
 """,
@@ -98,7 +98,7 @@ print('tried')
     ),
     "writes to the system": Hostile(
         """
-for p in ('/x', '/usr/x', '/etc/x', '/bin/x', '/dev/x', '/worker/x', '/proc/x', '/root/x', sys.prefix + '/x'):
+for p in ('/x', '/usr/x', '/etc/x', '/bin/x', '/dev/x', '/worker/x', '/proc/x', '@HOME@/x', sys.prefix + '/x'):
     attempt(p, open, p, 'w')
 attempt('mode', os.chmod, '/usr/bin/env', 0o777)
 attempt('gone', os.remove, '/usr/bin/env')

@@ -122,7 +122,8 @@ time.sleep(9)
     "dumps core": Hostile(
         """
 import resource
-attempt('core', resource.setrlimit, resource.RLIMIT_CORE, (-1, -1))
+for bound in (-1, 0, 1 << 30):
+    attempt('core', resource.setrlimit, resource.RLIMIT_CORE, (bound, bound))
 sys.stdout.flush()
 os.abort()
 """,
