@@ -117,6 +117,7 @@ MMAP = (9, 222)
 PRLIMIT64 = (302, 261)
 SETRLIMIT = (160, 164)
 PERSONALITY = (135, 92)
+SETSOCKOPT = (54, 208)
 
 NEW_NAMESPACES = 0x7E020000
 UNIX, INET, INET6 = 1, 2, 10
@@ -126,6 +127,8 @@ TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 SHARED_ANONYMOUS, HUGE_PAGES = 0x21, 0x40000
 QUERY_PERSONALITY = 0xFFFFFFFF
 LIMIT_CORE = 4
+SOL_SOCKET, BUFFER_SIZES = 1, (7, 8, 32, 33)
+"""SO_SNDBUF, SO_RCVBUF and their privileged forms: what lies in a socket is nobody's memory that could be watched."""
 
 # seccomp_data: the number at 0, the architecture at 4, the lower half of argument n at 16 + 8 n.
 NUMBER, ARCHITECTURE, ARGUMENTS = 0, 4, 16
@@ -184,6 +187,11 @@ def rules(column: int) -> list[tuple[int, list[bytes]]]:
         # Of the program's own process only, and not of core dumps: a bound of 1 keeps them from everybody, 0 does not.
         (PRLIMIT64[column], [*among(0, (0,), errno.EPERM), *none_of(1, (LIMIT_CORE,)), allow()]),
         (SETRLIMIT[column], [*none_of(0, (LIMIT_CORE,)), allow()]),
+        # Answered as done: those who ask for more room work with less as well.
+        (
+            SETSOCKOPT[column],
+            [argument(1), op(EQUAL, SOL_SOCKET, 1, 0), allow(), *none_of(2, BUFFER_SIZES, 0), allow()],
+        ),
         (PERSONALITY[column], [*among(0, (0, QUERY_PERSONALITY), errno.EPERM), allow()]),
     ]
 
@@ -194,9 +202,9 @@ def among(index: int, values: tuple[int, ...], error: int, mask: int = 0) -> lis
     return [argument(index), *(masked(mask) if mask else []), *tests, refuse(error)]
 
 
-def none_of(index: int, values: tuple[int, ...]) -> list[bytes]:
+def none_of(index: int, values: tuple[int, ...], error: int = errno.EPERM) -> list[bytes]:
     """Refuse where an argument is one of the values; otherwise go on."""
-    return [argument(index), *(word for value in values for word in (op(EQUAL, value, 0, 1), refuse(errno.EPERM)))]
+    return [argument(index), *(word for value in values for word in (op(EQUAL, value, 0, 1), refuse(error)))]
 
 
 def argument(index: int) -> bytes:

@@ -146,7 +146,7 @@ class Benchmark(SplitTask):
         """
         if not self._rows:
             self._rows = self._cut()
-        return tuple(self.item(row) for row in self._rows[split])
+        return tuple(row.made(self.item) for row in self._rows[split])
 
     def _cut(self) -> dict[Split, list[Row]]:
         """The rows of each split."""
@@ -175,9 +175,9 @@ class Benchmark(SplitTask):
         reasons: Counter[str] = Counter()
         seen: set[str] = set()
         for row in self.source.rows(there, self.columns, self.optional):
-            if reason := self.unusable(row):
+            if reason := row.made(self.unusable):
                 reasons[reason] += 1
-            elif (identity := self.identity(row)) not in taken:
+            elif (identity := row.made(self.identity)) not in taken:
                 reasons[REPEATED] += identity in seen
                 seen.add(identity)
                 yield row

@@ -12,10 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from trinity.canonical import sha256
 from trinity.errors import ConfigError, DataError, TrinityError
+
+T = TypeVar("T")
 
 Wanted = Callable[[Sequence[str]], list[str]]
 """Which of the columns found are to be read."""
@@ -74,6 +76,20 @@ class Row:
         """The words of a column that holds a list of them or a text that white space parts."""
         value = self.values.get(column)
         return tuple(map(str, value)) if isinstance(value, list) else tuple(self.text(column, "").split())
+
+    def made(self, make: Callable[[Row], T]) -> T:
+        """What `make` makes of the row.
+
+        Raises:
+            TrinityError: as `make` raises it; whatever else it raises is a `DataError` that names the place, since a
+                row may hold anything.
+        """
+        try:
+            return make(self)
+        except TrinityError:
+            raise
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+            raise self.error(f"can not be read: {_brief(error)}") from error
 
     def wrong(self, column: str, wanted: str) -> DataError:
         """An error that names the place, what is there and what should be."""

@@ -138,7 +138,7 @@ class StratifiedTask(SplitTask):
             DataError: the rows can not be read, or one of them is broken.
             ConfigError: there are fewer different rows than asked for.
         """
-        return tuple(self.item(row) for row in self._chosen(split)[0])
+        return tuple(row.made(self.item) for row in self._chosen(split)[0])
 
     def _chosen(self, split: Split) -> tuple[list[Row], frozenset[str]]:
         """The rows of the split, and the identities of them and of those that were chosen before."""
@@ -150,7 +150,7 @@ class StratifiedTask(SplitTask):
 
     def _choose(self, split: Split, taken: frozenset[str]) -> list[Row]:
         rows = self.source.rows("eval" if split == "test" else "train", (*COLUMNS, *self.columns), self.optional)
-        free = (row for row in self._usable(split, rows) if self.identity(row) not in taken)
+        free = (row for row in self._usable(split, rows) if row.made(self.identity) not in taken)
         try:
             return choose(free, self.sizes[split], f"{self.name}/{self.data_seed}/{split}", self.identity)
         except ConfigError as error:
@@ -159,7 +159,7 @@ class StratifiedTask(SplitTask):
     def _usable(self, split: Split, rows: Iterator[Row]) -> Iterator[Row]:
         reasons: Counter[str] = Counter()
         for row in rows:
-            if reason := self.unusable(row):
+            if reason := row.made(self.unusable):
                 reasons[reason] += 1
             else:
                 yield self.kept(row)

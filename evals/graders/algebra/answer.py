@@ -8,7 +8,8 @@ from itertools import pairwise
 
 from evals.graders.answer_line import labels
 
-_MAX_JSON = 200_000
+_MAX_REPLY = 200_000
+"""Characters of a reply that are read, from its end; no model says more."""
 _WINDOW = 4000
 """Characters that are read of an answer from its marker on, and of a text without one from its end."""
 _MAX_BOXES = 30
@@ -37,10 +38,11 @@ def final_answer(text: str) -> str | None:
     counts, be it a box or an `Answer:`; boxes that stand side by side are one answer. Where there is no marker, the
     answer is the last formula of the last line, or that line.
     """
-    inner = _json_answer(text)
+    read = text[-_MAX_REPLY:]
+    inner = _json_answer(read)
     if inner is not None:
         return _marked(inner) or _bare(inner)
-    return _marked(text) or _unmarked(text)
+    return _marked(read) or _unmarked(read)
 
 
 def boxes(text: str) -> list[tuple[int, int, str]]:
@@ -151,7 +153,7 @@ def _unmarked(text: str) -> str | None:
 
 def _json_answer(text: str) -> str | None:
     """The field `answer` of a reply in JSON; LaTeX in it may be escaped or, against the rules, not."""
-    stripped = text[-_MAX_JSON:].strip()
+    stripped = text.strip()
     if not re.search(r"\}\s{0,9}(?:```)?$", stripped) or not re.match(r"(?:[^{}]{0,200})\{", stripped):
         return None
     fields = list(_FIELD.finditer(stripped))

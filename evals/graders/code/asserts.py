@@ -8,6 +8,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
+from evals.graders.code.candidate import GoneError, asked, load, program
 from evals.graders.code.harness import PRELOAD, harness, message, read
 from evals.graders.code.syntax import parse
 from evals.graders.code.verdict import Verdict, ended, failed
@@ -42,32 +43,31 @@ async def grade_asserts(sandbox: Sandbox, source: str, checker: str, names: Coll
     """
     _require_assertions(checker)
     bounds = replace(limits, output_bytes=8 * limits.output_bytes)
-    candidate_program = Program(harness("wire", "channel", "serve"), preload=PRELOAD)
-    checker_program = Program(harness("wire", "channel", "check"), preload=PRELOAD)
-    async with sandbox.session(candidate_program, bounds) as candidate:
-        await candidate.send(message(source=source, starter="", recursion=0))
-        told = read(await candidate.receive() or b"", _MAX_ANSWER)
-        if told is None:
+    async with sandbox.session(program(), bounds) as candidate:
+        try:
+            fault = await load(candidate, source)
+            if fault is not None:
+                return failed(fault)
+            async with sandbox.session(Program(harness("wire", "channel", "check"), preload=PRELOAD), bounds) as tests:
+                return await _refereed(candidate, tests, checker, names)
+        except GoneError:
             return failed(ended(await candidate.outcome()))
-        if told.get("ready") is not True:
-            return failed(f"does not load: {str(told.get('broken'))[:100]}")
-        async with sandbox.session(checker_program, bounds) as tests:
-            nonce = secrets.token_hex(16)
-            await tests.send(message(tests=checker, names=list(names), nonce=nonce))
-            return await _refereed(candidate, tests, nonce, names)
 
 
-async def _refereed(candidate: Session, tests: Session, nonce: str, names: Collection[str]) -> Verdict:
-    """Carry calls and answers between the two until the tests have told their verdict."""
+async def _refereed(candidate: Session, tests: Session, checker: str, names: Collection[str]) -> Verdict:
+    """Carry calls and answers between the two until the tests have told their verdict.
+
+    Raises:
+        GoneError: the candidate has ended.
+    """
+    nonce = secrets.token_hex(16)
+    await tests.send(message(tests=checker, names=list(names), nonce=nonce))
     while (line := await tests.receive()) is not None:
         told = read(line, len(line)) or {}
         if told.get("nonce") == nonce:
             outcome = await tests.outcome()
             return _verdict(told, names) if outcome.ok else failed(f"the tests {ended(outcome)}")
-        await candidate.send(line)
-        answer = await candidate.receive()
-        if answer is None:
-            return failed(ended(await candidate.outcome()))
+        answer = await asked(candidate, line)
         if len(answer) > _MAX_ANSWER:
             return failed("returned too much")
         await tests.send(answer)

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from evals.graders.code.candidate import GoneError, asked, load, program
 from evals.graders.code.compare import same_value
-from evals.graders.code.harness import PRELOAD, RECURSION, STARTER, harness, message, read
+from evals.graders.code.harness import RECURSION, STARTER, message, read
 from evals.graders.code.inside.wire import encode
 from evals.graders.code.verdict import CallTest, Verdict, ended, failed, numbered, passed, require
-from evals.sandbox.base import Limits, Program, Sandbox, Session
+from evals.sandbox.base import Limits, Sandbox, Session
 from trinity.errors import GraderError
 
-_GONE = "gone"
 _NO_MEMORY = "raised MemoryError"
 _MARGIN = 4096
 _STRETCH = 16
@@ -60,53 +60,45 @@ async def grade_calls(
     """
     require(tests)
     calls = [_call(function, test) for test in tests]
-    load = message(source=source, starter=starter, recursion=RECURSION)
     done = 0
     while done < len(calls):
-        right, fault = await _answered(sandbox, load, calls[done:], limits)
+        room = limits.output_bytes + sum(call.longest for call in calls[done:])
+        async with sandbox.session(program(), replace(limits, output_bytes=room)) as session:
+            try:
+                fault = await load(session, source, starter=starter, recursion=RECURSION)
+            except GoneError:
+                fault = ended(await session.outcome())
+            right, fault = (0, fault) if fault else await _answered(session, calls[done:])
         done += right
         if fault is not None:
             return failed(numbered(done + 1, tests, fault))
     return passed(len(tests))
 
 
-async def _answered(sandbox: Sandbox, load: bytes, calls: Sequence[_Call], limits: Limits) -> tuple[int, str | None]:
-    """How many calls were answered rightly, and what was wrong with the next one.
+async def _answered(session: Session, calls: Sequence[_Call]) -> tuple[int, str | None]:
+    """How many calls were answered rightly, and what was wrong with the next one; None = nothing.
 
-    Nothing was wrong with it (None) where there is no next one, or where a bound was met that the earlier ones had
-    used up.
+    Nothing is wrong where there is no next one, nor where a bound was met that the earlier ones had used up.
     """
-    room = limits.output_bytes + sum(call.longest for call in calls)
-    program = Program(harness("wire", "channel", "serve"), preload=PRELOAD)
-    async with sandbox.session(program, replace(limits, output_bytes=room)) as session:
-        for number, call in enumerate(calls):
-            fault = await _loaded(session, load) if number == 0 else None
-            fault = fault or await _asked(session, call)
-            if fault == _GONE:
-                outcome = await session.outcome()
-                met_bound = outcome.end not in ("exited", "signalled")
-                return number, None if number and met_bound else ended(outcome)
-            if fault is not None:
-                # One that the earlier calls have left no room gets its own.
-                return number, None if number and fault == _NO_MEMORY else fault
+    for number, call in enumerate(calls):
+        try:
+            fault = await _fault(session, call)
+        except GoneError:
+            outcome = await session.outcome()
+            met_bound = outcome.end not in ("exited", "signalled")
+            return number, None if number and met_bound else ended(outcome)
+        if fault is not None:
+            return number, None if number and fault == _NO_MEMORY else fault
     return len(calls), None
 
 
-async def _loaded(session: Session, load: bytes) -> str | None:
-    await session.send(load)
-    line = await session.receive()
-    if line is None:
-        return _GONE
-    told = read(line, _MARGIN) or {}
-    return None if told.get("ready") is True else f"does not load: {told.get('broken', 'broken message')}"
+async def _fault(session: Session, call: _Call) -> str | None:
+    """What is wrong with the answer to a call.
 
-
-async def _asked(session: Session, call: _Call) -> str | None:
-    await session.send(call.line)
-    line = await session.receive()
-    if line is None:
-        return _GONE
-    told = read(line, call.longest) or {}
+    Raises:
+        GoneError: there is none.
+    """
+    told = read(await asked(session, call.line), call.longest) or {}
     if "value" in told:
         return None if same_value(told["value"], call.expected) else "wrong result"
     if "missing" in told:

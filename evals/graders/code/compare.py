@@ -6,7 +6,8 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice, zip_longest
 from typing import Any, Literal
 
 from evals.graders.code.inside.wire import close, encode
@@ -17,9 +18,9 @@ Match = Literal["lines", "tokens", "any_order", "any_order_of_lines", "any_order
 _MAX_NUMBER = 400
 """Characters of a number that is compared as one; longer ones must be the same text."""
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
-_LINE_END = re.compile(r"\r\n?|\n")
-_WHITE = " \t\v\f"
-_GAP = re.compile(f"[{_WHITE}]+")
+_LINE = re.compile(r"[^\r\n]+")
+_WORD = re.compile(r"[^ \t\v\f\r\n]+")
+_Same = Callable[[Sequence[str], Sequence[str]], bool]
 _WHOLE = re.compile(r"[-+]?[0-9]+")
 
 
@@ -38,26 +39,37 @@ def same_text(printed: bytes, expected: str, match: Match = "lines", *, fold_cas
             (each line has its words in any order).
         fold_case: case means nothing at all.
     """
-    texts = (printed.decode("utf-8", "surrogateescape"), expected)
-    given, wanted = (_lines(text.casefold() if fold_case else text) for text in texts)
-    if match == "lines":
-        return _all_same(given, wanted, _same_line)
+    text = printed.decode("utf-8", "surrogateescape")
+    given, wanted = (text.casefold(), expected.casefold()) if fold_case else (text, expected)
+    if match in ("tokens", "any_order"):
+        return _same_words(given, wanted, _same_line if match == "tokens" else _any_order)
     if match == "any_order_of_lines":
-        return _any_order([" ".join(line) for line in given], [" ".join(line) for line in wanted])
-    if match == "any_order_in_lines":
-        return _all_same(given, wanted, _any_order)
-    words, wanted_words = ([word for line in lines for word in line] for lines in (given, wanted))
-    return _any_order(words, wanted_words) if match == "any_order" else _same_line(words, wanted_words)
+        return _same_lines_in_any_order(given, wanted)
+    same = _any_order if match == "any_order_in_lines" else _same_line
+    pairs = zip_longest(_lines(given), _lines(wanted))
+    return all(one is not None and other is not None and _same_words(one, other, same) for one, other in pairs)
 
 
-def _lines(text: str) -> list[list[str]]:
-    """The words of each line that has any; split where judges split, not at every sign that Unicode calls white."""
-    lines = (line.strip(_WHITE) for line in _LINE_END.split(text))
-    return [_GAP.split(line) for line in lines if line]
+def _lines(text: str) -> Iterator[str]:
+    """The lines that hold a word; split where judges split, not at every sign that Unicode calls white."""
+    return (found[0] for found in _LINE.finditer(text) if _WORD.search(found[0]))
 
 
-def _all_same(given: Sequence[Any], wanted: Sequence[Any], same: Any) -> bool:
-    return len(given) == len(wanted) and all(same(one, other) for one, other in zip(given, wanted, strict=True))
+def _words(text: str, most: int | None = None) -> list[str]:
+    """The first words of a text: what a program prints is never taken apart further than needed."""
+    return [found[0] for found in islice(_WORD.finditer(text), most)]
+
+
+def _same_words(given: str, wanted: str, same: _Same) -> bool:
+    words = _words(wanted)
+    return same(_words(given, len(words) + 1), words)
+
+
+def _same_lines_in_any_order(given: str, wanted: str) -> bool:
+    lines = [_words(line) for line in _lines(wanted)]
+    most = max(map(len, lines), default=0) + 1
+    printed = [" ".join(_words(line, most)) for line in islice(_lines(given), len(lines) + 1)]
+    return _any_order(printed, [" ".join(words) for words in lines])
 
 
 def _same_line(given: Sequence[str], wanted: Sequence[str]) -> bool:
@@ -65,7 +77,7 @@ def _same_line(given: Sequence[str], wanted: Sequence[str]) -> bool:
         return False
     if len(wanted) == 1 and wanted[0].casefold() in {"yes", "no"}:
         return given[0].casefold() == wanted[0].casefold()
-    return all(_same_word(one, other) for one, other in zip(given, wanted, strict=True))
+    return all(map(_same_word, given, wanted))
 
 
 def _same_word(given: str, wanted: str) -> bool:
@@ -115,7 +127,7 @@ def same_value(given: Any, expected: object) -> bool:
         return _same_number(given, expected)
     if isinstance(expected, list | tuple):
         items = given if isinstance(given, list) else _body(given, "tuple")
-        return isinstance(items, list) and _all_same(items, expected, same_value)
+        return isinstance(items, list) and len(items) == len(expected) and all(map(same_value, items, expected))
     if isinstance(expected, dict):
         return _same_mapping(_body(given, "dict", "OrderedDict", "Counter", "defaultdict"), expected)
     if isinstance(expected, set | frozenset):

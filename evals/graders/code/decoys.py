@@ -12,7 +12,9 @@ import copy
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from evals.graders.code.other_value import another, literal_value
 
 Test = tuple[str, str]
 """A test by its class and its method."""
@@ -96,14 +98,11 @@ def groups_of(tree: ast.Module) -> list[Group]:
     found = {place: sites(item) for place, item in methods.items() if _harmless(item)}
     places = {place: any(site.literal for site in some) for place, some in found.items() if some}
     own = [Group(frozenset((place,)), place, literal) for place, literal in places.items() if place in tests]
+    plain = {test: methods[test] for test in tests if test in methods and _harmless(methods[test])}
     helpers = [
-        Group(
-            frozenset(test for test in tests if test[0] == place[0] and _calls(methods.get(test), place[1])),
-            place,
-            literal,
-        )
-        for place, literal in places.items()
-        if place not in tests
+        Group(frozenset(test for test in plain if test[0] == kind and _calls(plain[test], name)), (kind, name), literal)
+        for (kind, name), literal in places.items()
+        if (kind, name) not in tests
     ]
     return own + [group for group in helpers if group.tests.difference(*(other.tests for other in own))]
 
@@ -137,9 +136,9 @@ def _body_sites(body: Sequence[ast.stmt], method: _Function) -> list[Site]:
     return found
 
 
-def _calls(method: _Function | None, helper: str) -> bool:
+def _calls(method: _Function, helper: str) -> bool:
     """Whether a test is bound to call a helper of its class."""
-    for statement in method.body if method else ():
+    for statement in method.body:
         value = statement.value if isinstance(statement, ast.Expr | ast.Assign) else None
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == helper:
             return True
@@ -214,7 +213,7 @@ def _raised(call: ast.expr) -> Iterator[Site]:
 def _expected(values: list[ast.expr], place: int, method: _Function, margin: float) -> Iterator[Site]:
     """The place of a value that is a literal, or a name that stands for one and for nothing else."""
     value = values[place]
-    if _literal(value) is not None:
+    if literal_value(value) is not None:
         yield Site(partial(_replace, values, place, margin), literal=True)
     elif isinstance(value, ast.Name) and (assigned := _only_assignment(method, value.id)):
         yield Site(partial(_replace_assigned, assigned, margin), literal=True)
@@ -227,7 +226,7 @@ def _only_assignment(method: _Function, name: str) -> ast.Assign | None:
         return None
     for statement in method.body:
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1 and statement.targets[0] in mentions:
-            return statement if _literal(statement.value) else None
+            return statement if literal_value(statement.value) else None
     return None
 
 
@@ -235,7 +234,7 @@ def _margin(call: ast.Call) -> float | None:
     """How far apart `assertAlmostEqual` lets two numbers be; None = it is not known."""
     options = {option.arg: option.value for option in call.keywords}
     options |= dict(zip(("places", "msg", "delta"), call.args[2:], strict=False))
-    given = [_literal(options[name]) if name in options else (None,) for name in ("places", "delta")]
+    given = [literal_value(options[name]) if name in options else (None,) for name in ("places", "delta")]
     if not all(value and isinstance(value[0], int | float | None) for value in given):
         return None
     places, delta = (value[0] or 0 for value in given if value)
@@ -262,66 +261,11 @@ def _raise_other(call: ast.Call, rng: Random) -> None:
 
 
 def _replace(values: list[ast.expr], place: int, margin: float, rng: Random) -> None:
-    values[place] = _other(values[place], margin, rng)
+    values[place] = another(values[place], margin, rng)
 
 
 def _replace_assigned(statement: ast.Assign, margin: float, rng: Random) -> None:
-    statement.value = _other(statement.value, margin, rng)
-
-
-def _literal(node: ast.expr) -> tuple[Any] | None:
-    """The value of a literal; None = it is none, or one that has nothing to be changed."""
-    try:
-        return (ast.literal_eval(node),)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return None
-
-
-def _other(node: ast.expr, margin: float, rng: Random) -> ast.expr:
-    """A literal of the same shape and another value."""
-    return ast.parse(repr(_changed(ast.literal_eval(node), margin, rng)), mode="eval").body
-
-
-def _changed(value: Any, margin: float, rng: Random) -> Any:
-    """Another value of the same type, or, of a container, with one part changed or added."""
-    if isinstance(value, bool) or value is None:
-        return value is not True
-    if isinstance(value, int | float | complex):
-        return _changed_number(value, margin, rng)
-    if isinstance(value, str):
-        return value + rng.choice("aeiou")
-    return value + b"e" if isinstance(value, bytes) else _changed_container(value, margin, rng)
-
-
-def _changed_number(value: Any, margin: float, rng: Random) -> Any:
-    away = rng.randint(1, 9) + int(2 * margin)
-    other = value + away if isinstance(value, complex) or value >= 0 else value - away
-    # A large float may have swallowed it.
-    return other if abs(other - value) > margin else 2 * value
-
-
-def _changed_container(value: Any, margin: float, rng: Random) -> Any:
-    if isinstance(value, dict):
-        return _changed_dict(value, margin, rng)
-    if isinstance(value, set):
-        return _changed_set(value, rng)
-    items = list(value)
-    if items:
-        place = rng.randrange(len(items))
-        items[place] = _changed(items[place], margin, rng)
-    return type(value)(items or [rng.randint(1, 9)])
-
-
-def _changed_dict(value: dict[Any, Any], margin: float, rng: Random) -> dict[Any, Any]:
-    if not value:
-        return {"id": rng.randint(1, 9)}
-    key = rng.choice(list(value))
-    return {**value, key: _changed(value[key], margin, rng)}
-
-
-def _changed_set(value: set[Any], rng: Random) -> set[Any]:
-    more = {_changed(item, 0, rng) for item in value} - value
-    return {*value, rng.choice(sorted(more, key=repr))} if more else {rng.randint(1, 9)}
+    statement.value = another(statement.value, margin, rng)
 
 
 def _name(node: ast.AST) -> str:

@@ -12,6 +12,10 @@ PAGE = resource.getpagesize()
 TICKS = os.sysconf("SC_CLK_TCK")
 KIB = 1024
 
+FREE_SOCKETS = 64
+SOCKET_BYTES = 416 * KIB
+"""What a socket holds in both directions at the kernel's default of 208 KiB each."""
+
 WORKING = b"RD"
 """States of a thread that runs, would run if it were let, or waits for the kernel's own work."""
 
@@ -47,7 +51,7 @@ class Watch:
             ticks, working = self._ticks(found)
         self._lost += max(0, self._last - ticks)
         self._last = ticks
-        memory = sum(max(0, anonymous(pid) - self._baseline) for pid in found)
+        memory = sum(max(0, anonymous(pid) - self._baseline) for pid in found) + sockets(found)
         return Usage((ticks + self._lost) / TICKS, memory, working=working)
 
     def _ticks(self, found: list[int]) -> tuple[int, bool]:
@@ -67,8 +71,9 @@ class Watch:
         return self._lost / TICKS
 
     def exact_memory(self) -> int:
-        """Bytes of anonymous memory, pages that processes share counted once."""
-        return sum(proportional(pid) for pid in processes(self._template))
+        """Bytes of anonymous memory, pages that processes share counted once, page tables, and full sockets."""
+        found = processes(self._template)
+        return sum(proportional(pid) for pid in found) + sockets(found)
 
 
 def processes(template: int) -> list[int]:
@@ -119,14 +124,22 @@ def stat(path: str) -> list[bytes]:
 
 
 def anonymous(pid: int) -> int:
-    """Bytes of anonymous memory, in core or swapped out; 0 where the process has ended."""
-    return sum_of(read(f"/proc/{pid}/status"), (b"RssAnon:", b"VmSwap:"))
+    """Bytes of anonymous memory, in core or swapped out, and of page tables; 0 where the process has ended."""
+    return sum_of(read(f"/proc/{pid}/status"), (b"RssAnon:", b"VmSwap:", b"VmPTE:"))
 
 
 def proportional(pid: int) -> int:
     """As `anonymous`, a page that n processes share counted 1/n."""
     text = read(f"/proc/{pid}/smaps_rollup")
-    return sum_of(text, (b"Pss_Anon:", b"SwapPss:")) if text else anonymous(pid)
+    tables = sum_of(read(f"/proc/{pid}/status"), (b"VmPTE:",))
+    return sum_of(text, (b"Pss_Anon:", b"SwapPss:")) + tables if text else anonymous(pid)
+
+
+def sockets(found: list[int]) -> int:
+    """Bytes that the sockets of a program's network hold at most, beyond a few that every program may have."""
+    text = next((text for pid in found if (text := read(f"/proc/{pid}/net/sockstat"))), b"")
+    used = int((text.split(b"\n", 1)[0].split() or [b"0"])[-1])
+    return max(0, used - FREE_SOCKETS) * SOCKET_BYTES
 
 
 def sum_of(text: bytes, keys: tuple[bytes, ...]) -> int:

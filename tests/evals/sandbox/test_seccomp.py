@@ -140,3 +140,11 @@ def test_numbers() -> None:
         for audit, number in zip(seccomp.MACHINES.values(), pair, strict=True):
             found = resolve(audit, call.encode())
             assert found == -1 or (found if found >= 0 else None) == number, call  # -1: younger than the library
+
+
+def test_sizes_of_socket_buffers_stay_as_they_are() -> None:
+    """A program that asks for larger buffers is told that it has them; other options of sockets are its own."""
+    for option in (7, 8, 32, 33):
+        assert x86(54, 3, 1, option) == 0
+    assert x86(54, 3, 1, 2) == ALLOWED
+    assert x86(54, 3, 6, 7) == ALLOWED

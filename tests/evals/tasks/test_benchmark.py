@@ -199,3 +199,23 @@ def test_a_repeated_question_is_counted(tmp_path: Path) -> None:
     whole = task(path, train=1, val=1, test=3)
     assert len({*ids(whole, "train"), *ids(whole, "val"), *ids(whole, "test")}) == 5
     assert whole.facts()["left_out"] == {"test": {REPEATED: 1}}
+
+
+@pytest.mark.parametrize(
+    "error", [TypeError("no list"), KeyError("x"), UnicodeEncodeError("utf-8", "\ud800", 0, 1, "-")]
+)
+def test_whatever_a_row_makes_fail_names_its_place(tmp_path: Path, error: Exception) -> None:
+    """A row that a task's own code stumbles over stops with its file and number, not with a traceback."""
+
+    class Stumbling(Sums):
+        """Fails at one row."""
+
+        def item(self, row: Row) -> Item:
+            """A sum, but for one."""
+            if row.text("question") == "2 + 1?":
+                raise error
+            return super().item(row)
+
+    path = write(tmp_path / "rows.jsonl", rows(9))
+    with pytest.raises(DataError, match=r"rows\.jsonl: row 3: can not be read"):
+        ids(task(path, Stumbling, train=0, val=0, test=None), "test")

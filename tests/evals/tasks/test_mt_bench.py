@@ -11,8 +11,8 @@ import pytest
 
 from evals.tasks.mt_bench import MTBench, published, scaled
 from tests.conftest import Compose
-from tests.evals.graders.told import shared
 from tests.evals.graders.judges import Scripted
+from tests.evals.graders.told import shared
 from tests.evals.tasks.rows import write
 from tests.evals.tasks.rows_judge import mt_bench, mt_bench_h4
 from trinity.config import build

@@ -53,4 +53,4 @@ def trusted() -> Sandbox:
 @pytest.fixture
 def limits() -> Limits:
     """Bounds that a right program does not come near, and that end others soon."""
-    return Limits(cpu_s=2.0, idle_s=1.0, wall_s=60.0)
+    return Limits(cpu_s=1.0, idle_s=1.0, wall_s=60.0)

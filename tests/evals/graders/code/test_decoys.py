@@ -114,6 +114,7 @@ def test_a_right_program_fails_its_decoys(body: str) -> None:
         "with self.assertRaises(KeyError, msg='x') if self else self:\n    pass",
         "for name in ['a']:\n    if not name:\n        continue\n    self.assertTrue(name)",
         "self.other(1)",
+        "self.assertCountEqual([...], [...])",
     ],
 )
 def test_assertions_that_may_not_be_reached(body: str) -> None:

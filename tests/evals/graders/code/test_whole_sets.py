@@ -17,6 +17,7 @@ import pytest
 
 from evals.graders.code import grade_asserts, grade_unit_tests
 from evals.graders.code.decoys import decoy, groups_of
+from evals.graders.code.syntax import parse
 from evals.sandbox.base import MIB, Limits, Sandbox
 
 ITEMS = Path(__file__).parents[5] / "shared" / "data" / "items"
@@ -46,10 +47,9 @@ async def test_humaneval(row: dict[str, Any], isolated: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("row", rows("mbpp_sanitized_test.jsonl"))
-@pytest.mark.filterwarnings("ignore:invalid escape sequence")
 async def test_mbpp(row: dict[str, Any], isolated: Sandbox) -> None:
     """A solution passes its assertions."""
-    names = [node.name for node in ast.parse(row["code"]).body if isinstance(node, ast.FunctionDef)]
+    names = [node.name for node in parse(row["code"]).body if isinstance(node, ast.FunctionDef)]
     checker = "\n".join([*row["test_imports"], *row["test_list"]])
     verdict = await grade_asserts(isolated, row["code"], checker, names, LIMITS)
     assert verdict.passed, verdict
@@ -61,7 +61,7 @@ async def test_bigcodebench(row: dict[str, Any], isolated: Sandbox) -> None:
     source = row["code_prompt"] + row["canonical_solution"]
     verdict = await grade_unit_tests(isolated, source, row["test"], LIMITS)
     assert verdict.passed, verdict
-    tree = ast.parse(row["test"])
+    tree = parse(row["test"])
     groups = groups_of(tree)
     assert groups
     changed = await grade_unit_tests(isolated, source, decoy(tree, groups, Random(0)), LIMITS)

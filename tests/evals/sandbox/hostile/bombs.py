@@ -267,4 +267,47 @@ while True:
         ends("cpu"),
         SHORT,
     ),
+    "full sockets": Hostile(
+        """
+import resource
+kept = []
+try:
+    while True:
+        pair = socket.socketpair()
+        for end in pair:
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)
+            end.setblocking(False)
+            if end.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) > 1 << 20:
+                print("BREACH", "a buffer as large as wanted", flush=True)
+        kept.append(pair)
+        try:
+            while True:
+                pair[0].send(bytes(1 << 16))
+        except OSError:
+            continue
+except OSError:
+    pass
+if not os.fork():
+    time.sleep(100)
+print("tried", flush=True)
+time.sleep(100)
+""",
+        ends("idle", "memory"),
+        SHORT,
+    ),
+    "page tables": Hostile(
+        """
+import mmap
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+for place in range(1, 60_000):
+    where = libc.mmap(place << 30, 4096, mmap.PROT_READ, 0x100022, -1, 0)
+    if where in (None, 2 ** 64 - 1):
+        break
+    ctypes.string_at(where, 1)
+time.sleep(100)
+""",
+        ends("memory"),
+        LIMITS,
+    ),
 }
