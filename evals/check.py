@@ -14,7 +14,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from trinity.cli import LineParser, main_guard, print_text
-from trinity.errors import ConfigError, DataError, GraderError
+from trinity.errors import ConfigError, GraderError
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 USAGE = """\
 Words are those of trinity.run: task=[NAME, ...], tasks.NAME.KEY=VALUE, data.n_test=NUMBER, data.seed=NUMBER, ...
-Every test item is checked unless a word says how many, and training and validation items where a word asks for some."""
+Every test item is checked unless a word says how many (of a task that takes no null, as many as data.n_test says), and
+training and validation items where a word asks for some."""
 
 SPOKE_S = 5.0
 """Seconds between two lines about how far a check is."""
@@ -58,11 +59,36 @@ def command() -> int:
     given, words = parser.parse_known_args()
     cfg = composed(words)
     tasks = [sized(cfg, str(name), words) for name in cfg.tasks]
-    for task in tasks:
-        if judged(task):
-            raise ConfigError(f"task {task.name} is graded by a judge, and a check asks nobody; leave it out")
-    codes = [asyncio.run(_check(task, cfg.concurrency, wrong=given.wrong)) for task in tasks]
-    return max(codes)
+    reasons = {task.name: reason for task in tasks if (reason := _unchecked(task, is_judged=judged(task)))}
+    if len(reasons) == len(tasks):
+        raise ConfigError("; ".join(reasons.values()))
+    for reason in reasons.values():
+        print_text(f"not checked: {reason}")
+    checked = [task for task in tasks if task.name not in reasons]
+    return max([asyncio.run(_check(task, cfg.concurrency, wrong=given.wrong)) for task in checked])
+
+
+def _unchecked(task: Task, *, is_judged: bool) -> str | None:
+    """Why nothing of a task can be checked; None = something can."""
+    if is_judged:
+        return f"task {task.name} is graded by a judge, and a check asks nobody; leave it out"
+    items = _items(task)
+    if all(_solution(task, item) is None for item in items):
+        return f"task {task.name}: none of its {len(items)} items has a solution, so nothing can be checked"
+    return None
+
+
+def _items(task: Task) -> list[Item]:
+    """The items of all splits."""
+    from trinity.assembly import SPLITS
+
+    return list(chain.from_iterable(map(task.items, SPLITS)))
+
+
+def _solution(task: Task, item: Item) -> str | None:
+    """A reply that has to be graded right; None where the task knows none."""
+    solution: Callable[[Item], str | None] = getattr(task, "solution", lambda _: None)
+    return solution(item)
 
 
 def composed(words: Sequence[str]) -> DictConfig:
@@ -160,32 +186,30 @@ class Tally:
 
 async def _check(task: Task, concurrency: int, *, wrong: bool) -> int:
     """Check one task; its exit code."""
-    from trinity.assembly import SPLITS
     from trinity.prepared import prepared
 
-    items = list(chain.from_iterable(map(task.items, SPLITS)))
-    solution: Callable[[Item], str | None] = getattr(task, "solution", lambda _: None)
-    solved = [Trial(item, text) for item in items if (text := solution(item)) is not None]
-    if not solved:
-        raise DataError(f"task {task.name}: none of its {len(items)} items has a solution, so nothing can be checked")
+    items = _items(task)
+    solved = [Trial(item, text) for item in items if (text := _solution(task, item)) is not None]
     async with prepared({task.name: task}):
         code = (await _graded_all(task, solved, concurrency)).tell("right", _aside(task, len(items) - len(solved)))
         if wrong:
-            others = list(exchanged(solved))
+            others = list(exchanged(solved, comparable=task.comparable))
             tally = await _graded_all(task, others, concurrency)
             unlike = f"; {len(solved) - len(others)} have no other answer to try" if len(others) < len(solved) else ""
             code = max(code, tally.tell("answers of other items wrong", unlike))
     return code
 
 
-def exchanged(solved: Sequence[Trial]) -> Iterator[Trial]:
+def exchanged(solved: Sequence[Trial], *, comparable: bool = True) -> Iterator[Trial]:
     """Each item with the solution of the next one whose target is another; items without such a one are left out.
 
-    Where targets are empty, as those of hidden tests, another text is another answer.
+    Where targets are empty, or tell no answers apart (`comparable` is false: hidden tests do), another text is another
+    answer.
     """
     for place, (item, text, _) in enumerate(solved):
         following = chain(solved[place + 1 :], solved[:place])
-        other = next((trial for trial in following if trial.text != text and _unlike(trial.item, item)), None)
+        unlike = (trial for trial in following if trial.text != text and (not comparable or _unlike(trial.item, item)))
+        other = next(unlike, None)
         if other is not None:
             yield Trial(item, other.text, other.item)
 
@@ -213,6 +237,7 @@ async def _trouble(task: Task, trial: Trial) -> str | None:
     from trinity.grading import graded
     from trinity.types import Episode
 
+    task.open(trial.item)  # a prompt that can not be made is found here, too
     try:
         outcome = await graded(task, trial.item, Episode(trial.text, replies=(trial.text,)))
     except GraderError as error:

@@ -63,7 +63,7 @@ class DataConfig:
     seed: int = MISSING
     n_train: int = MISSING
     n_val: int = MISSING
-    n_test: int = MISSING
+    n_test: int | None = MISSING
 
 
 @dataclass
@@ -224,6 +224,8 @@ def check(cfg: DictConfig) -> None:
     _check_keys(cfg)
     for key, (least, largest) in _RANGES.items():
         value = OmegaConf.select(cfg, key)
+        if value is None:  # where the schema allows it
+            continue
         if not value >= least:
             raise ConfigError(f"{key}={value}: must be at least {least}")
         if value > largest:

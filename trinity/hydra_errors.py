@@ -68,6 +68,9 @@ def _source(error: BaseException) -> str:
     return f"conf/{found[1]}.yaml: " if found else ""
 
 
+_FEW = 4
+
+
 def _missing_option(error: MissingConfigException) -> str:
     from trinity.config import group_options
     from trinity.naming import did_you_mean
@@ -76,7 +79,9 @@ def _missing_option(error: MissingConfigException) -> str:
     options = error.options or group_options(group)
     if not group or not options:
         return _without_advice(str(error))
-    return f"{group}={option}: there is no such option; {did_you_mean(option, options)}"
+    # A guess among a few would name what was never meant: the sandbox that isolates nothing, for one.
+    advice = f"choose from: {', '.join(options)}" if len(options) <= _FEW else did_you_mean(option, options)
+    return f"{group}={option}: there is no such option; {advice}"
 
 
 def _unknown_key(error: ConfigKeyError | ConfigAttributeError) -> str:

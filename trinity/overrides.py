@@ -184,14 +184,18 @@ def _write(key: str) -> str:
     from trinity.naming import did_you_mean
 
     options = {group: group_options(group) for group in group_options("")}
+    if key in options:  # a group may have another's name among its options
+        return f"write {_signed(key)}=NAME with one of: {', '.join(options[key])}"
     for group, names in options.items():
-        sign = "+" if group == _PLUS else ""
-        if key == group:
-            return f"write {sign}{group}=NAME with one of: {', '.join(names)}"
         if key in names:
-            return f"did you mean {sign}{group}={key}?"
+            return f"did you mean {_signed(group)}={key}?"
     if key == "resume":
         return "write resume=FOLDER with the folder of a run, or leave it out"
     if key in schema_keys():
         return f"write {key}=VALUE"
     return f"write KEY=VALUE; {did_you_mean(key, [*options, *schema_keys()])}"
+
+
+def _signed(group: str) -> str:
+    """A group as a word begins that chooses from it."""
+    return f"+{group}" if group == _PLUS else group

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,10 +24,33 @@ _ORDER: tuple[Split, ...] = ("test", "val", "train")
 """Test items are chosen first, so that they stay where they are when the other sizes change."""
 
 
+_BEFORE: Mapping[Split, str] = {
+    "test": "",
+    "val": ", or n_test, which is drawn before",
+    "train": ", or n_test and n_val, which are drawn before",
+}
+
+
 @cache
-def prompt_text(name: str) -> str:
-    """Text of a file in `prompts/`, without trailing white space."""
-    return resources.files("evals.tasks").joinpath("prompts", f"{name}.txt").read_text("utf-8").rstrip()
+def prompt_text(name: str, kind: type | None = None) -> str:
+    """Text of the file `prompts/NAME.txt`, without trailing white space.
+
+    The folder is the one beside the module of `kind`, a task of whatever package, or of one that it derives from, the
+    nearest first; without a kind, the one beside this module.
+
+    Raises:
+        ConfigError: there is no such file.
+    """
+    modules = [sys.modules[other.__module__] for other in (kind.__mro__ if kind else (Benchmark,))]
+    places = [
+        Path(file).parent / "prompts" / f"{name}.txt"
+        for module in modules
+        if (file := getattr(module, "__file__", None))
+    ]
+    for place in places:
+        if place.is_file():
+            return place.read_text("utf-8").rstrip()
+    raise ConfigError(f"there is no prompt {places[0]}; write one, with {{question}} where the question is to stand")
 
 
 def filled(prompt: str, **parts: str) -> str:
@@ -45,7 +68,8 @@ class Benchmark(SplitTask):
     they are cut from them without overlap.
 
     A row that `unusable` gives a reason for becomes no item; `left_out` counts them by the split there and the reason.
-    The prompt is the file `prompts/NAME.txt`, in which `{question}` stands for the item's prompt.
+    The prompt is the file `prompts/NAME.txt` beside the task's module, in which `{question}` stands for the item's
+    prompt.
 
     Args:
         data_seed: chooses the items and cuts the splits.
@@ -134,7 +158,7 @@ class Benchmark(SplitTask):
 
     def open(self, item: Item) -> list[Message]:
         """One user message: the prompt file with the question in it."""
-        text = filled(prompt_text(self.prompt_file or self.name), question=item.prompt)
+        text = filled(prompt_text(self.prompt_file or self.name, type(self)), question=item.prompt)
         return [{"role": "user", "content": text}]
 
     def load(self, split: Split) -> tuple[Item, ...]:
@@ -166,7 +190,7 @@ class Benchmark(SplitTask):
         if limit is not None and len(rows) < limit:
             raise ConfigError(
                 f"task {self.name}: {limit} {split} items asked for, {len(rows)} rows are left for them; lower "
-                f"n_{split}{', or n_test and n_val, which are drawn before' if split != 'test' else ''}"
+                f"n_{split}{_BEFORE[split]}"
             )
         return rows
 

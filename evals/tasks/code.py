@@ -138,7 +138,8 @@ class ProgramTask(SplitTask):
 
     def open(self, item: Item) -> list[Message]:
         """One user message: the prompt file with the question in it."""
-        return [{"role": "user", "content": filled(prompt_text(self.prompt_file or self.name), question=item.prompt)}]
+        prompt = prompt_text(self.prompt_file or self.name, type(self))
+        return [{"role": "user", "content": filled(prompt, question=item.prompt)}]
 
     def key(self, item: Item, text: str) -> str | None:
         """The program in `text`."""

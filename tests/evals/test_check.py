@@ -129,7 +129,7 @@ def test_another_answer_has_another_target() -> None:
         (["task=lichess_puzzles", "tasks.lichess_puzzles.path=gone.jsonl"], "there is no such file or folder"),
         (["task=word_problems", "tasks.word_problems.n_test=many"], "tasks.word_problems.n_test=many: must be a"),
         (
-            ["task=[word_problems,mt_bench]"],
+            ["task=mt_bench"],
             "task mt_bench is graded by a judge, and a check asks nobody; leave it out",
         ),
     ],
@@ -139,6 +139,13 @@ def test_mistakes_are_one_line(tmp_path: Path, words: list[str], told: str) -> N
     code, shown, error = check(tmp_path, *words)
     assert (code, shown, error.count("\n")) == (2, "", 1)
     assert told in error
+
+
+def test_a_task_that_can_not_be_checked_does_not_stop_the_others(tmp_path: Path) -> None:
+    """It is named with the reason, and the others are checked."""
+    code, shown, _ = check(tmp_path, "task=[mt_bench,everyday]", "data.n_test=3")
+    assert (code, shown.splitlines()[-1]) == (0, "everyday: 3/3 right")
+    assert shown.startswith("not checked: task mt_bench is graded by a judge")
 
 
 def test_rows_that_are_left_out_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any, ClassVar
 
 import pytest
@@ -219,3 +221,18 @@ def test_whatever_a_row_makes_fail_names_its_place(tmp_path: Path, error: Except
     path = write(tmp_path / "rows.jsonl", rows(9))
     with pytest.raises(DataError, match=r"rows\.jsonl: row 3: can not be read"):
         ids(task(path, Stumbling, train=0, val=0, test=None), "test")
+
+
+def test_a_task_of_another_package_has_its_prompt_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prompt is looked for beside the task's own module; where there is none, the line says where to write it."""
+    module = ModuleType("acme_sums")
+    module.__file__ = str(tmp_path / "acme_sums.py")
+    monkeypatch.setitem(sys.modules, "acme_sums", module)
+    path = write(tmp_path / "rows.jsonl", rows(9))
+    kinds = [type(name, (Sums,), {"name": name, "__module__": "acme_sums"}) for name in ("acme_with", "acme_without")]
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "acme_with.txt").write_text("Sum up: {question}")
+    item = Item("1", "sums", "1 + 1?", "2", "")
+    assert task(path, kinds[0]).open(item)[0]["content"] == "Sum up: 1 + 1?"
+    with pytest.raises(ConfigError, match=r"no prompt .*prompts.acme_without\.txt; write one"):
+        task(path, kinds[1]).open(item)
