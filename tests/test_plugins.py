@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from evals.sandbox.build import RISK
 from tests.commands import ROOT, command, environment, only_run
+from tests.evals.tasks.rows import write
 from tests.inprocess import played
 from trinity.config import find_configs, group_options
 from trinity.errors import ConfigError
@@ -93,6 +95,21 @@ def test_the_example_runs_to_its_replay(acme: str, tmp_path: Path) -> None:
     assert rows["relay", ""]["accuracy"] == rows["single", "hasty"]["accuracy"]
     assert {"sampled", "argmax"} <= {variant for method, variant in rows if method == "coordinator"}
     assert command("trinity.replay", str(run), cwd=tmp_path, PYTHONPATH=acme).returncode == 0
+
+
+def test_a_benchmark_of_programs_checks_its_own_solutions(acme: str, tmp_path: Path) -> None:
+    """A foreign code task with its prompt beside it grades right solutions right and others wrong."""
+    rows = [
+        {"text": f"Make it {k} times as much.", "function": f"times_{k}", "check": f"assert times_{k}(7) == {7 * k}",
+         "solution": f"def times_{k}(x):\n    return {k} * x"}
+        for k in (2, 3, 4)
+    ]  # fmt: skip
+    path = write(tmp_path / "rows.jsonl", rows)
+    trusted = ("sandbox=none", f"sandbox.{RISK}=true")
+    words = ("--wrong", "task=doubles", f"tasks.doubles.path={path}", *trusted)
+    done = command("evals.check", *words, cwd=tmp_path, PYTHONPATH=acme)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "doubles: 3/3 right\ndoubles: 3/3 answers of other items wrong\n"
 
 
 @pytest.mark.usefixtures("here")
