@@ -48,7 +48,8 @@ class Program:
 
     Attributes:
         source: what is run.
-        stdin: what it reads; a real pipe, so that `sys.stdin.buffer` and `os.read` work.
+        stdin: what it reads; a real file that nobody can change, so that `sys.stdin.buffer`, `os.read` and the file's
+            size work as they do with judges.
         files: relative path -> content, in its working folder.
         preload: modules that the interpreter has imported before; they cost the program no time and no import.
     """

@@ -22,7 +22,8 @@ class MBPP(CodeTask):
 
     The prompt names the function and shows the first `shown_tests` of its tests; all are graded, so by default the
     others are hidden. The paper shows every test that it grades: `shown_tests=3` asks as it did, and only then are
-    numbers to be set beside the published ones. A test that compares floats keeps its own words (`==`, `isclose`).
+    numbers to be set beside the published ones. A test keeps its own words, but `==`
+    forgives 1e-6 where a float is expected (`graders.code.grade_asserts`).
 
     The sentences of `full` that hand objects of the solution's own classes to it are unusable, since tests run apart
     from the answer.

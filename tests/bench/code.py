@@ -68,7 +68,7 @@ def cases() -> list[Case]:
 
 async def grade(box: Sandbox, number: int, case: Case) -> Verdict:
     """The verdict in one of the three ways that functions are graded in, one after the other."""
-    xs = range(1, 6)
+    xs = (1, 3, 5)
     if number % 3 == 0:
         tests = [StdioTest(f"{x}\n", f"{x + case.n}\n") for x in xs]
         return await grade_stdio(box, f"{case.source}\nprint(f(int(input())))\n", tests, LIMITS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import select
@@ -35,23 +36,22 @@ class Ends:
 
     Attributes:
         status: socket on which the program's first process reports.
-        job, stdin, stdout, stderr: pipes.
+        job, stdout, stderr: pipes.
         channel: socket; None where the program has none.
         theirs: the other ends in the order that `cell.start` wants them in.
     """
 
-    def __init__(self, *, channel: bool) -> None:
+    def __init__(self, stdin: bytes, *, channel: bool) -> None:
         self.status, status = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         letters: socket.socket | None = None
         self.channel: socket.socket | None = None
         if channel:
             self.channel, letters = socket.socketpair()
         job, self.job = os.pipe()
-        stdin, self.stdin = os.pipe()
         self.stdout, stdout = os.pipe()
         self.stderr, stderr = os.pipe()
-        self.theirs = [status.detach(), job, stdin, stdout, stderr, *([letters.detach()] if letters else [])]
-        for stream in (self.job, self.stdin, self.stdout, self.stderr):
+        self.theirs = [status.detach(), job, sealed(stdin), stdout, stderr, *([letters.detach()] if letters else [])]
+        for stream in (self.job, self.stdout, self.stderr):
             os.set_blocking(stream, False)
         for sock in (self.status, self.channel):
             if sock is not None:
@@ -64,25 +64,35 @@ class Ends:
             os.close(descriptor)
 
 
+def sealed(content: bytes) -> int:
+    """A descriptor of a file in memory that nobody can change: as judges do it, whose programs ask how long it is."""
+    descriptor = os.memfd_create("stdin", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    with os.fdopen(os.dup(descriptor), "wb") as file:
+        file.write(content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+    return descriptor
+
+
 class Run:
     """One running program.
 
     Args:
         header: `limits` and `channel`.
-        stdin: what the program reads.
         job: what the program's first process reads.
         ends: what the program is tied to.
         link: connection to the host.
         template: number of the process that it is forked from.
     """
 
-    def __init__(self, header: dict[str, Any], stdin: bytes, job: bytes, ends: Ends, link: Link, template: int) -> None:
+    def __init__(self, header: dict[str, Any], job: bytes, ends: Ends, link: Link, template: int) -> None:
         self.limits: dict[str, float] = header["limits"]
         cap = int(self.limits["output_bytes"])
         self.ends, self.link, self.template = ends, link, template
         self.end: str | None = None
         self._stdout, self._stderr = Output(ends.stdout, cap), Output(ends.stderr, cap)
-        self._inputs = (Input(ends.job, job), Input(ends.stdin, stdin))
+        self._job = Input(ends.job, job)
         self._channel = Channel(ends.channel, link)
         self._host_waits = not header["channel"]
         self._heard = 0
@@ -123,7 +133,7 @@ class Run:
         readers += [output.stream for output in (self._stdout, self._stderr) if output.open]
         readers += [self._channel.sock] if self._channel.readable else []
         writers: list[Any] = [self.link.sink] if self.link.outgoing else []
-        writers += [source.stream for source in self._inputs if source.open]
+        writers += [self._job.stream] if self._job.open else []
         writers += [self._channel.sock] if self._channel.letters else []
         ready, able, _ = select.select(readers, writers, [], max(0.0, self._next - time.monotonic()))
         self._serve([*ready, *able])
@@ -137,9 +147,8 @@ class Run:
                 output.read()
         if self._channel.sock in ready:
             self._carry()
-        for source in self._inputs:
-            if source.stream in ready:
-                source.write()
+        if self._job.stream in ready:
+            self._job.write()
         self.link.flush()
         if self.link.source in ready:
             self.link.fill()
@@ -237,8 +246,7 @@ class Run:
 
     def _release(self) -> None:
         """Close everything that this run had open."""
-        for source in self._inputs:
-            source.close()
+        self._job.close()
         os.close(self.ends.stdout)
         os.close(self.ends.stderr)
         self.ends.status.close()

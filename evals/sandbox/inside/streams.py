@@ -38,7 +38,7 @@ class Output:
 
 
 class Input:
-    """The worker's end of the standard input: feeds what there is as the program reads, then closes it."""
+    """The worker's end of a pipe to the program's first process: feeds what there is as it reads, then closes it."""
 
     def __init__(self, stream: int, content: bytes) -> None:
         self.stream = stream

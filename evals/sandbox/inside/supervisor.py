@@ -88,10 +88,10 @@ def run(link: Link, settings: dict[str, Any], body: bytes, zygote: socket.socket
         import tempfile
 
         folder = header["folder"] = tempfile.mkdtemp()
-    ends = Ends(channel=header["channel"])
+    ends = Ends(stdin, channel=header["channel"])
     ends.hand_over(zygote)
     try:
-        return Run(header, stdin, pack(header, [source, *contents]), ends, link, template).follow()
+        return Run(header, pack(header, [source, *contents]), ends, link, template).follow()
     finally:
         if folder is not None:
             import shutil
