@@ -73,6 +73,7 @@ def experiment(tmp_path: Path) -> Callable[[str], tuple[str, str]]:
     [
         ("pool=lokal", "error: pool=lokal: there is no such option; did you mean 'local'?"),
         ("trainer=sep_cma", "error: trainer=sep_cma: there is no such option; did you mean 'sep_cma_es'?"),
+        ("sandbox=podman", "error: sandbox=podman: there is no such option; choose from: bubblewrap, docker, none"),
         ("task=[word_problms]", "error: task=word_problms: there is no such option; did you mean 'word_problems'?"),
         ("method=[single,vot]", "error: method=vot: there is no such option; did you mean 'vote'?"),
         ("+experiment=quikstart", "error: experiment=quikstart: there is no such option; did you mean 'quickstart'?"),

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from trinity.errors import ConfigError
@@ -68,7 +69,7 @@ def _source(error: BaseException) -> str:
     return f"conf/{found[1]}.yaml: " if found else ""
 
 
-_FEW = 4
+_FEW, _NEAR = 4, 0.75
 
 
 def _missing_option(error: MissingConfigException) -> str:
@@ -80,7 +81,8 @@ def _missing_option(error: MissingConfigException) -> str:
     if not group or not options:
         return _without_advice(str(error))
     # A guess among a few would name what was never meant: the sandbox that isolates nothing, for one.
-    advice = f"choose from: {', '.join(options)}" if len(options) <= _FEW else did_you_mean(option, options)
+    named = len(options) <= _FEW and not get_close_matches(option, options, cutoff=_NEAR)
+    advice = f"choose from: {', '.join(options)}" if named else did_you_mean(option, options)
     return f"{group}={option}: there is no such option; {advice}"
 
 
