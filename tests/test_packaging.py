@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import sysconfig
-import tomllib
 import zipfile
 from pathlib import Path
 from typing import NamedTuple
@@ -124,11 +123,12 @@ def test_a_users_folder_with_the_wheel(installed: Installed, tmp_path: Path) -> 
     assert "name: theirs" in done.stdout
 
 
-def test_every_folder_of_code_is_packaged() -> None:
-    """No package of the repository is forgotten by the wheel's list."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    listed = set(project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
-    assert listed == {path.name for path in ROOT.iterdir() if (path / "__init__.py").exists()} - {"tests"}
+def test_what_an_editable_install_holds(tmp_path: Path) -> None:
+    """It points to the checkout and copies none of it: a copy would grow stale, and generated code could import it."""
+    code = "import hatchling.build, sys; print(hatchling.build.build_editable(sys.argv[1]))"
+    wheel = _run(sys.executable, "-c", code, str(tmp_path), cwd=ROOT).stdout.split()[-1]
+    with zipfile.ZipFile(tmp_path / wheel) as editable:
+        assert {name.split("/")[0].rpartition(".")[2] for name in editable.namelist()} == {"pth", "dist-info"}
 
 
 def _decoys(folder: Path, *names: str) -> None:

@@ -1,7 +1,7 @@
 """Compares answers in a process of its own, one request a line, within bounds that the kernel keeps.
 
 The clock of a request is the process's CPU time, so that a busy machine changes no verdict; where it runs out the
-kernel ends the process, whatever it is in. Nothing it does reads a file, opens a socket, starts a process or turns
+kernel ends the process, whatever it is in. Nothing it does writes a file, opens a socket, starts a process or turns
 text into code: an audit hook refuses it once the libraries are loaded.
 """
 
@@ -52,12 +52,13 @@ def main(cpu_s: float) -> None:
     """Answer requests from stdin until it ends.
 
     Args:
-        cpu_s: seconds of CPU time for a request.
+        cpu_s: seconds of CPU time for a request; 0 = no bound.
     """
     seal = _Seal()
     sys.addaudithook(seal)
     _bound()
-    _compare({"gold": r"\sqrt{2}x+\frac{1}{3}", "answer": r"x\sqrt{2}+\frac{2}{6}", "positive": False}, cpu_s, seal)
+    # What is loaded at the first use is loaded here, on nobody's clock.
+    _compare({"gold": r"\sqrt{2}x+\frac{1}{3}", "answer": r"x\sqrt{2}+\frac{2}{6}", "positive": False}, 0, seal)
     seal.closed = True
     sys.stdout.write("ready\n")
     sys.stdout.flush()
@@ -108,3 +109,7 @@ def _verdict(gold: str, answer: str, cpu_s: float, seal: _Seal, *, positive: boo
     signal.setitimer(signal.ITIMER_PROF, cpu_s)
     second = agree(gold, answer)
     return {"right": second is True, "reason": "not readable" if second is None else "compared by math-verify"}
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -27,9 +28,20 @@ PATIENT = Limits(idle_s=100, wall_s=100)
 PATIENCE_S = 30.0
 
 
+EARLIER: set[psutil.Process] = set()
+
+
+@pytest.fixture(autouse=True)
+def _earlier() -> Iterator[None]:
+    """Processes that other tests of this process have left for theirs to come are nobody's business here."""
+    EARLIER.update(psutil.Process().children(recursive=True))
+    yield
+    EARLIER.clear()
+
+
 def below(pid: int) -> list[psutil.Process]:
-    """Processes that a process has started, and theirs."""
-    return psutil.Process(pid).children(recursive=True)
+    """Processes that a process has started, and theirs, but for those that ran before this test."""
+    return [process for process in psutil.Process(pid).children(recursive=True) if process not in EARLIER]
 
 
 async def until_running(count: int = 1) -> None:
