@@ -44,8 +44,6 @@ def command() -> int:
     Raises:
         TrinityError: nothing can be checked.
     """
-    from trinity.grading import judged
-
     parser = LineParser(
         prog="python -m evals.check",
         description=__doc__.partition("\n")[0],
@@ -59,30 +57,27 @@ def command() -> int:
     given, words = parser.parse_known_args()
     cfg = composed(words)
     tasks = [sized(cfg, str(name), words) for name in cfg.tasks]
-    reasons = {task.name: reason for task in tasks if (reason := _unchecked(task, is_judged=judged(task)))}
-    if len(reasons) == len(tasks):
-        raise ConfigError("; ".join(reasons.values()))
-    for reason in reasons.values():
+    found = [_solved(task) for task in tasks]
+    reasons = [one.unchecked for one in found if one.unchecked]
+    if len(reasons) == len(found):
+        raise ConfigError("; ".join(reasons))
+    for reason in reasons:
         print_text(f"not checked: {reason}")
-    checked = [task for task in tasks if task.name not in reasons]
-    return max([asyncio.run(_check(task, cfg.concurrency, wrong=given.wrong)) for task in checked])
+    checked = [one for one in found if not one.unchecked]
+    return max([asyncio.run(_check(one, cfg.concurrency, wrong=given.wrong)) for one in checked])
 
 
-def _unchecked(task: Task, *, is_judged: bool) -> str | None:
-    """Why nothing of a task can be checked; None = something can."""
-    if is_judged:
-        return f"task {task.name} is graded by a judge, and a check asks nobody; leave it out"
-    items = _items(task)
-    if all(_solution(task, item) is None for item in items):
-        return f"task {task.name}: none of its {len(items)} items has a solution, so nothing can be checked"
-    return None
+def _solved(task: Task) -> Solved:
+    """Each item of all splits that has a solution, with it."""
+    from trinity.grading import judged
+    from trinity.types import SPLITS
 
-
-def _items(task: Task) -> list[Item]:
-    """The items of all splits."""
-    from trinity.assembly import SPLITS
-
-    return list(chain.from_iterable(map(task.items, SPLITS)))
+    if judged(task):
+        return Solved(task, unchecked=f"task {task.name} is graded by a judge, and a check asks nobody; leave it out")
+    items = list(chain.from_iterable(map(task.items, SPLITS)))
+    trials = [Trial(item, text) for item in items if (text := _solution(task, item)) is not None]
+    none = f"task {task.name}: none of its {len(items)} items has a solution, so nothing can be checked"
+    return Solved(task, trials, len(items) - len(trials), None if trials else none)
 
 
 def _solution(task: Task, item: Item) -> str | None:
@@ -156,6 +151,15 @@ class Trial(NamedTuple):
     other: Item | None = None
 
 
+class Solved(NamedTuple):
+    """The solutions of a task, and how many items have none; or why nothing of it can be checked."""
+
+    task: Task
+    trials: Sequence[Trial] = ()
+    unsolved: int = 0
+    unchecked: str | None = None
+
+
 @dataclass
 class Tally:
     """What came of the trials of a task: how many were graded as they should be, and a line for each other one."""
@@ -184,18 +188,17 @@ class Tally:
         return int(bool(self.troubles))
 
 
-async def _check(task: Task, concurrency: int, *, wrong: bool) -> int:
+async def _check(solved: Solved, concurrency: int, *, wrong: bool) -> int:
     """Check one task; its exit code."""
     from trinity.prepared import prepared
 
-    items = _items(task)
-    solved = [Trial(item, text) for item in items if (text := _solution(task, item)) is not None]
+    task, trials = solved.task, solved.trials
     async with prepared({task.name: task}):
-        code = (await _graded_all(task, solved, concurrency)).tell("right", _aside(task, len(items) - len(solved)))
+        code = (await _graded_all(task, trials, concurrency)).tell("right", _aside(task, solved.unsolved))
         if wrong:
-            others = list(exchanged(solved, comparable=task.comparable))
+            others = list(exchanged(trials, comparable=task.comparable))
             tally = await _graded_all(task, others, concurrency)
-            unlike = f"; {len(solved) - len(others)} have no other answer to try" if len(others) < len(solved) else ""
+            unlike = f"; {len(trials) - len(others)} have no other answer to try" if len(others) < len(trials) else ""
             code = max(code, tally.tell("answers of other items wrong", unlike))
     return code
 

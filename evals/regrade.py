@@ -12,11 +12,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from trinity.cli import LineParser, main_guard, print_text
-from trinity.errors import GraderError, LedgerError, UngradedError
+from trinity.cli import LineParser, main_guard, own_words, print_text, readable
+from trinity.errors import GraderError, UngradedError
 
 if TYPE_CHECKING:
-    from evals.regrading import Found
+    from evals.regrading import Change, Found
     from trinity.types import Record
 
 SHOWN = 40
@@ -38,16 +38,14 @@ def command() -> int:
     parser.add_argument("run", type=Path, metavar="RUN", help="a finished run's folder")
     parser.add_argument("--write", action="store_true", help="let the new grades take the place of the run's own")
     parser.add_argument("--all", action="store_true", help=f"print every change, not only the first {SHOWN}")
-    given = parser.parse_args([word for word in sys.argv[1:] if word.lower() != "debug=true"])
+    given = parser.parse_args(own_words())
     from evals.regrading import regrade
 
     try:
-        found = regrade(given.run, write=given.write)
+        with readable(given.run):
+            found = regrade(given.run, write=given.write)
     except UngradedError as error:
         raise GraderError(f"{given.run}: {str(error).partition(';')[0]}; mend that and grade again") from error
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        what = f"{type(error).__name__}: {error}"
-        raise LedgerError(f"{given.run}: a file of this run is damaged or of another version ({what})") from error
     for line in _told(found, max(len(found.changes), len(found.kept)) if given.all else SHOWN):
         print_text(line)
     return int(bool(found.changes or found.kept))
@@ -55,38 +53,40 @@ def command() -> int:
 
 def _told(found: Found, most: int) -> Iterator[str]:
     """What the command prints; answers are not told, they may be restricted."""
-    from evals.regrading import method_of
-
     for task, (was, now) in sorted(found.graders.items()):
         yield f"grader of {task}: {was} -> {now}"
     for (task, method, split), tally in sorted(found.tally.items()):
         if tally.changed:
             counts = f"{tally.changed} of {tally.records} change"
             yield f"{task}, {method}, {split}: {counts}, mean score {_mean(tally.was)} -> {_mean(tally.now)}"
-    for old, new in found.changes[:most]:
-        phase, index = old.replicate
-        yield f"  {method_of(old)}, item {old.item_id}, {phase} replicate {index}: {_step(old, new)}"
-    if len(found.changes) > most:
-        yield f"  ... and {len(found.changes) - most} more (--all)"
-    for kept in found.kept[:most]:
-        yield f"  not graded again: {kept.line}"
-    if len(found.kept) > most:
-        yield f"  ... and {len(found.kept) - most} more (--all)"
+    yield from _first([_step(change) for change in found.changes], most)
+    yield from _first([f"not graded again: {kept.line}" for kept in found.kept], most)
     aside = f", {len(found.kept)} could not be graded again" if found.kept else ""
     yield f"{len(found.changes)} of {found.records} records change{aside}"
     if found.kept_as is not None:
         yield f"written; the old records are in {found.kept_as}"
 
 
+def _first(lines: Sequence[str], most: int) -> Iterator[str]:
+    """The first lines, indented, and how many more there are."""
+    yield from (f"  {line}" for line in lines[:most])
+    if len(lines) > most:
+        yield f"  ... and {len(lines) - most} more (--all)"
+
+
 def _mean(scores: Sequence[float]) -> str:
     return f"{fmean(scores):.3f}" if scores else "unknown"
 
 
-def _step(old: Record, new: Record) -> str:
-    """From which grade to which."""
+def _step(change: Change) -> str:
+    """Which episode it is, and from which grade to which."""
+    from evals.regrading import method_of
+
+    (old, new), (phase, index) = change, change.old.replicate
+    where = f"{method_of(old)}, item {old.item_id}, {phase} replicate {index}"
     if (old.status, old.score, old.raw_score) == (new.status, new.score, new.raw_score):
-        return f"{old.status}, another answer is read"
-    return f"{_with_score(old)} -> {_with_score(new)}"
+        return f"{where}: {old.status}, another answer is read"
+    return f"{where}: {_with_score(old)} -> {_with_score(new)}"
 
 
 def _with_score(record: Record) -> str:

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import zip_longest
+from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trinity.episodes import Play, Player, record_key
 from trinity.errors import LedgerError
@@ -26,10 +27,11 @@ from trinity.types import Phase, Record
 
 if TYPE_CHECKING:
     from trinity.arena import Arena, Contender
-    from trinity.llm.client import Client
 
-GRADED = frozenset({"status", "score", "raw_score", "answer"})
+GRADED = ("status", "score", "raw_score", "answer")
 """The columns of a record that its grader fills."""
+
+_grade = attrgetter(*GRADED)
 
 
 class Change(NamedTuple):
@@ -191,16 +193,15 @@ class _Regrading:
         """The run's ground on its ledger, and who plays there."""
         from trinity.assembly import node, phase_seeds
         from trinity.coordinator.policy import RecordedPolicies
-        from trinity.replay import recorded_arena, recorded_judges
+        from trinity.replay import recorded_arena
 
         policies = RecordedPolicies((self.manifest["encoder"] or {}).get("d", 0), self.source, self.rebuilt)
         arena = recorded_arena(self.manifest, self.source, self.rebuilt, self.folder, policies)
-        client, stamp = arena.player.client, arena.player.stamp
+        player = arena.player
         config = node(self.manifest["recipe"])
         seeds = phase_seeds(config)
-        judges = recorded_judges(self.manifest, self.source, cast("Client", client))
-        again = Player(client, self.scratch, stamp, seeds, 1, judges=judges, say=_say)
-        regrader = Regrader(arena.player, again, self.source, seeds, config.concurrency)
+        again = Player(player.client, self.scratch, player.stamp, seeds, 1, judges=player.judges, say=_say)
+        regrader = Regrader(player, again, self.source, seeds, config.concurrency)
         arena.player = regrader
         return arena, regrader
 
@@ -234,10 +235,8 @@ class _Regrading:
         path = self.run / "manifest.json"
         kept = {one.task for one in found.kept}
         graders = {name: versions for name, versions in found.graders.items() if name not in kept}
-        manifest = {
-            **self.manifest,
-            "graders": {**self.manifest["graders"], **{k: now for k, (_, now) in graders.items()}},
-        }
+        today = {name: now for name, (_, now) in graders.items()}
+        manifest = {**self.manifest, "graders": {**self.manifest["graders"], **today}}
         told = _sentence(found, graders)
         if not found.changes:
             if graders:
@@ -268,10 +267,6 @@ class _Regrading:
 
 def _say(line: str) -> None:
     sys.stderr.write(f"{line}\n")
-
-
-def _grade(record: Record) -> tuple[Any, ...]:
-    return record.status, record.score, record.raw_score, record.answer
 
 
 def _course(record: Record) -> dict[str, Any]:

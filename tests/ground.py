@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from trinity.arena import Arena
-from trinity.assembly import SPLITS
 from trinity.coordinator.policy import LivePolicies
 from trinity.episodes import Player, Stamp
 from trinity.llm.client import Client, Rules
@@ -18,7 +17,7 @@ from trinity.llm.transports.base import Transport
 from trinity.progress import Silence
 from trinity.runs.ledger import Ledger
 from trinity.testing import HashedEncoder, SkillTask, team
-from trinity.types import Agent, Phase, Task
+from trinity.types import SPLITS, Agent, Phase, Task
 
 TASKS = ("sums", "words", "plans")
 SKILLS: Mapping[str, Mapping[str, float]] = {

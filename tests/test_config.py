@@ -6,7 +6,7 @@ import functools
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, NotRequired, TypedDict, Unpack
 
 import pytest
 from omegaconf import DictConfig, OmegaConf
@@ -48,6 +48,20 @@ class Sharing:
 
     def __init__(self, *, size: int = 0, **rest: Unpack[Rest]) -> None:
         self.given = (size, rest)
+
+
+class Needed(TypedDict):
+    """Settings of which one must be given."""
+
+    seed: int
+    path: NotRequired[str]
+
+
+class Needing:
+    """Something that takes them."""
+
+    def __init__(self, **rest: Unpack[Needed]) -> None:
+        self.given = rest
 
 
 def node(**keys: Any) -> DictConfig:
@@ -201,6 +215,8 @@ def test_build_partial() -> None:
         ({"extra": 1, "sze": 2, "_partial_": True}, "part.sze: Target knows no such key; did you mean 'size'"),
         ({"target": "Tarjet"}, "part: Error locating target '.*Tarjet'"),
         ({"target": "Sharing", "tmes": 2}, "part.tmes: Sharing knows no such key; did you mean 'times'"),
+        ({"target": "Needing", "path": "here"}, "part: Needing: missing a required argument: 'seed'"),
+        ({"target": "Needing", "seed": 1, "pth": "here"}, "part.pth: Needing knows no such key; did you mean 'path'"),
         ({"target": "Sharing", "times": "two"}, "part.times=two: must be a finite int or null"),
         ({"size": {"_target_": "nowhere.Thing"}}, "part.size: Error locating target 'nowhere.Thing'"),
         ({"size": {"_target_": f"{__name__}.Target", "sze": 1}}, "part.size: .*unexpected keyword argument 'sze'"),

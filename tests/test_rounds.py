@@ -40,7 +40,7 @@ from trinity.llm.budget import Cap
 from trinity.llm.client import Rules
 from trinity.llm.transports.base import Reply, Request, TransportError
 from trinity.pipeline import contest
-from trinity.rounds import _Later
+from trinity.rounds import Later
 from trinity.runs.ledger import Ledger
 from trinity.runs.records import comparable
 from trinity.trainers.sep_cma_es import SepCMAES
@@ -231,7 +231,7 @@ class TestPlaying:
     def test_a_later_round_s_task_is_its_task_but_for_the_opening(self) -> None:
         """It has the task's attributes and methods and passes for an instance of its class."""
         task: Any = TwoTurns("two")
-        later: Any = _Later(task, [{"role": "user", "content": "hi"}])
+        later: Any = Later(task, [{"role": "user", "content": "hi"}])
         item = next(task.items("test"))
         assert [isinstance(later, kind) for kind in (TwoTurns, HigherLower, Prepared)] == [True, False, False]
         assert (later.name, later.threshold, later.rounds, later.comparable) == ("two", 1.0, 2, True)

@@ -22,9 +22,7 @@ from trinity.llm.retry import RetryPolicy
 from trinity.prepared import facts_of
 from trinity.runs.manifest import RunFacts, build_manifest
 from trinity.splits import check_disjoint
-from trinity.types import Agent, Bill, Item, Phase, Price, Spend, Split, Task
-
-SPLITS: tuple[Split, ...] = ("train", "val", "test")
+from trinity.types import SPLITS, Agent, Bill, Item, Phase, Price, Spend, Split, Task
 
 
 def node(config: Mapping[str, Any]) -> DictConfig:
@@ -194,9 +192,10 @@ def new_manifest(
 def _task_facts(name: str, task: Task) -> dict[str, Any]:
     """What the manifest keeps of a task."""
     told = {"name": name, "chance": task.chance, "licence": task.licence, "redistribute": task.redistribute}
+    if judged(task):
+        told["judged"] = True
     facts = facts_of(task)
-    further = {**({"judged": True} if judged(task) else {}), **({} if facts is None else {"facts": facts})}
-    return {**told, **further}
+    return told if facts is None else {**told, "facts": facts}
 
 
 def _weights(engines: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from trinity.errors import ConfigError, TrinityError
+from trinity.errors import ConfigError, LedgerError, TrinityError
 
 EXIT_BUG, EXIT_MISTAKE, EXIT_INTERRUPTED, EXIT_PIPE, EXIT_TERMINATED = 1, 2, 130, 141, 143
 PATIENCE_S = 20.0
@@ -43,7 +43,7 @@ def main_guard(command: Callable[[], int], argv: Sequence[str] | None = None) ->
     traceback before the line.
     """
     words = sys.argv[1:] if argv is None else argv
-    debug = any(word.lower() == "debug=true" for word in words)
+    debug = any(map(_is_debug, words))
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a table must not end a run whose terminal knows few letters
     try:
@@ -52,6 +52,29 @@ def main_guard(command: Callable[[], int], argv: Sequence[str] | None = None) ->
             return command()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - a command's last line of defence
         return report(error, debug=debug)
+
+
+def own_words() -> list[str]:
+    """What the command line says to the command itself, and not to `main_guard`."""
+    return [word for word in sys.argv[1:] if not _is_debug(word)]
+
+
+def _is_debug(word: str) -> bool:
+    return word.lower() == "debug=true"
+
+
+@contextmanager
+def readable(run: Path) -> Iterator[None]:
+    """Within, what a file of another version or a damaged one leads to is said in one line.
+
+    Raises:
+        LedgerError: a file of `run` does not hold what it should.
+    """
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise LedgerError(f"{run}: a file of this run is damaged or of another version ({what})") from error
 
 
 def check_siblings() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import UnionType
-from typing import Any, Union, Unpack, get_args, get_origin, get_type_hints
+from typing import Any, NotRequired, Union, Unpack, get_args, get_origin, get_type_hints
 
 from omegaconf import MISSING, DictConfig, OmegaConf
 
@@ -338,13 +338,25 @@ def _hints(target: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _signature(target: Callable[..., Any]) -> inspect.Signature:
-    """Of the target, the keys of a `**rest: Unpack[TypedDict]` as arguments that may be left out."""
+    """Of the target, with the keys of a `**rest: Unpack[TypedDict]` as arguments of their own."""
     signature, hints = inspect.signature(target), _hints(target)
-    parameters = [one for one in signature.parameters.values() if get_origin(hints.get(one.name)) is not Unpack]
-    if len(parameters) < len(signature.parameters):
-        names = hints.keys() - signature.parameters.keys() - {"return"}
-        parameters += [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in sorted(names)]
+    own = {name: get_origin(hints.get(name)) for name in signature.parameters}
+    parameters = [one for one in signature.parameters.values() if own[one.name] is not Unpack]
+    for name, origin in own.items():
+        if origin is Unpack:
+            parameters += _unpacked(get_args(hints[name])[0])
     return signature.replace(parameters=parameters)
+
+
+def _unpacked(settings: Any) -> list[inspect.Parameter]:
+    """The keys of a TypedDict as parameters."""
+    hints = get_type_hints(settings, include_extras=True)
+    default = {name: None if _may_miss(settings, hint) else inspect.Parameter.empty for name, hint in hints.items()}
+    return [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default[name]) for name in sorted(hints)]
+
+
+def _may_miss(settings: Any, hint: Any) -> bool:
+    return not settings.__total__ or get_origin(hint) is NotRequired
 
 
 def _located(node: DictConfig, place: str) -> functools.partial[Any]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from trinity.context import Context
 from trinity.errors import BudgetError, CallError, GraderError
 from trinity.grading import GraderWatch, Outcome, graded
-from trinity.rounds import played, spoken
+from trinity.rounds import played, silent
 from trinity.runs.ledger import Ledger
 from trinity.runs.rows import RecordKey
 from trinity.types import (
@@ -96,7 +96,7 @@ class Player:
         self._seeds = seeds
         self._concurrency = concurrency
         self._replayed = replayed
-        self._judges = judges
+        self.judges = judges
         self._graders = GraderWatch(say)
         self._begun = itertools.count()
         self._stopped: dict[int, BudgetError] = {}
@@ -142,25 +142,21 @@ class Player:
             raise self._stopped[min(self._stopped)]
 
     async def _outcome(self, play: Play, context: Context) -> tuple[Episode, Outcome]:
+        episode = Episode(None)
         try:
             episode = await played(play.method, play.task, play.item, self.client, context)
-        except CallError:
-            return Episode(None), Outcome("error")
-        except BudgetError as error:
-            return Episode(None), self._over_budget(play, context, error)
-        except GraderError as error:
-            return Episode(None), self._failed(play, error)
-        try:
             return episode, await self._graded(play, episode, context)
+        except CallError:
+            return episode, Outcome("error")
         except BudgetError as error:
             return episode, self._over_budget(play, context, error)
         except GraderError as error:
             return episode, self._failed(play, error)
 
     async def _graded(self, play: Play, episode: Episode, context: Context) -> Outcome:
-        judge = None if self._judges is None else self._judges(context)
+        judge = None if self.judges is None else self.judges(context)
         outcome = await graded(play.task, play.item, episode, judge)
-        if spoken(episode) or episode.replies:
+        if not silent(episode):
             self._graders.worked(play.task)
         return outcome
 

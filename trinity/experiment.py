@@ -167,28 +167,28 @@ class _Run:
         check_judge(tasks, judge)
         return _Asked(pool, judge)
 
-    def _may_start(self, contenders: Mapping[str, Contender], ground: Ground, them: _Asked) -> bool:
+    def _may_start(self, contenders: Mapping[str, Contender], ground: Ground, asked: _Asked) -> bool:
         """Whether the run is to be played: not where only its plan is wanted.
 
         Raises:
             ConfigError: a contender cannot be played, a cap cannot be kept, the set axis does not know an agent's
                 cost, or a live run may cost more than its user has agreed to.
         """
-        caps, pool, judge = Caps.from_config(self.config.budget), them.pool, them.judging
-        bounded([*pool.agents, *judge], caps)
+        caps, pool, judging = Caps.from_config(self.config.budget), asked.pool, asked.judging
+        bounded([*pool.agents, *judging], caps)
         cost_axis(pool.agents, self.config.get("cost_axis"))
-        asked = [*admitted(contenders, ground), *judge]
-        bounded(asked, caps)
+        agents = [*admitted(contenders, ground), *judging]
+        bounded(agents, caps)
         if self.config.plan:
             title = f"{self.config.name}, pool {pool.name} ({pool.kind})"
-            console(PLAIN_WIDTH).print(plan_table(foresee(contenders, ground, *judge), title, asked))
+            console(PLAIN_WIDTH).print(plan_table(foresee(contenders, ground, *judging), title, agents))
             return False
         if self.config.store.mode != "offline":
-            for one in them.pools:
+            for one in asked.pools:
                 one.check_keys()
-        asks = any(one.kind == "live" and one.costs_money for one in them.pools) and caps.confirm_usd is not None
+        asks = any(one.kind == "live" and one.costs_money for one in asked.pools) and caps.confirm_usd is not None
         if asks and not (self.resumed or self.config.yes):
-            confirm(foresee(contenders, ground, *judge), [*pool.agents, *judge], caps)
+            confirm(foresee(contenders, ground, *judging), [*pool.agents, *judging], caps)
         return True
 
     async def _prepare(self, asked: _Asked) -> None:

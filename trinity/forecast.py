@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, reduce
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 from trinity.coordinator.protocol import alone, prompt
-from trinity.grading import judge_calls, judged
+from trinity.grading import judge_calls
 from trinity.llm.budget import MESSAGE_TOKENS, actual, worst_case
 from trinity.rounds import reply_bytes, rounds
 from trinity.runs.rows import item_content
-from trinity.types import NOTHING, OUTPUT_WEIGHT, ROLES, Agent, Item, Message, Spend, Split, Task, Usage
+from trinity.types import NOTHING, OUTPUT_WEIGHT, ROLES, SPLITS, Agent, Item, Message, Spend, Split, Task, Usage
 
 QUOTED_TOKENS = 3
 """Input tokens per token of an earlier turn: its own, and the mark of two that stands before every line."""
@@ -64,24 +64,19 @@ class Ground:
 
     def played(self, agents: Sequence[Agent], split: Split, *, turns: int = 1, times: int = 1) -> Forecast:
         """Every item of a split, `times` times, by the dearest of `agents` at each of `turns` turns."""
-        spends = (self._episode(agents, task, item, turns) for task, item in self.items(split))
-        return Forecast.total(Forecast(times, scaled(spend, times)) for spend in spends)
+        return self.worked(agents, split, range(turns), _instructions(turns), times=times)
 
     def worked(
         self, agents: Sequence[Agent], split: Split, reads: Sequence[int], prompt_bytes: int, *, times: int = 1
     ) -> Forecast:
         """Every item of a split, `times` times, as `workflow` by the dearest of `agents`."""
-
-        def spend(task: Task, item: Item) -> Spend:
-            opening = task.open(item)
-            return self.rounds(task, agents, lambda said: workflow(agents, opening, reads, prompt_bytes, said))
-
-        spends = (spend(task, item) for task, item in self.items(split))
+        spends = (self._worst(agents, task, item, reads, prompt_bytes) for task, item in self.items(split))
         return Forecast.total(Forecast(times, scaled(spend, times)) for spend in spends)
 
     def drawn(self, agents: Sequence[Agent], split: Split, number: int, *, turns: int = 1) -> Forecast:
         """`number` episodes on items of a split, each as dear as the dearest one could be."""
-        worst = [self._episode(agents, task, item, turns) for task, item in self.items(split)]
+        reads, prompt_bytes = range(turns), _instructions(turns)
+        worst = [self._worst(agents, task, item, reads, prompt_bytes) for task, item in self.items(split)]
         return Forecast(number, scaled(dearest(worst), number))
 
     def rounds(self, task: Task, agents: Sequence[Agent], one: Callable[[int], Spend]) -> Spend:
@@ -93,18 +88,14 @@ class Ground:
         return reduce(Spend.plus, [one(number * growth) for number in range(rounds(task))], NOTHING)
 
     def grading(self, judge: Agent) -> Spend:
-        """The worst of grading one episode of a `judged` task."""
-        worst = [
-            _grading(judge, task, item, self.agents)
-            for split in get_args(Split)
-            for task, item in self.items(split)
-            if judged(task)
-        ]
-        return dearest(worst)
+        """The worst of grading one episode here, where every task is `judged`."""
+        items = (found for split in SPLITS for found in self.items(split))
+        return dearest([_grading(judge, task, item, self.agents) for task, item in items])
 
-    def _episode(self, agents: Sequence[Agent], task: Task, item: Item, turns: int) -> Spend:
+    def _worst(self, agents: Sequence[Agent], task: Task, item: Item, reads: Sequence[int], prompt_bytes: int) -> Spend:
+        """All rounds on an item, each as `workflow`."""
         opening = task.open(item)
-        return self.rounds(task, agents, lambda said: episode(agents, opening, turns, said))
+        return self.rounds(task, agents, lambda said: workflow(agents, opening, reads, prompt_bytes, said))
 
     def times(self, agents: Sequence[Agent], most: int | None = None) -> int:
         """Test replicates of a method: one where all `agents` are deterministic, at most `most`."""
@@ -121,7 +112,7 @@ def episode(agents: Sequence[Agent], opening: Sequence[Message], turns: int = 1,
 
     `said` tokens were spoken in earlier rounds, as in `workflow`.
     """
-    return workflow(agents, opening, range(turns), _role_bytes() if turns > 1 else 0, said)
+    return workflow(agents, opening, range(turns), _instructions(turns), said)
 
 
 def workflow(
@@ -180,6 +171,11 @@ def _read_again(agents: Sequence[Agent]) -> int:
 def _written(agent: Agent) -> int:
     """Most tokens that the agent can write in one turn."""
     return worst_case(agent, ()).weighted_tokens // OUTPUT_WEIGHT
+
+
+def _instructions(turns: int) -> int:
+    """Most bytes of a role prompt in one of so many turns; the only one has none."""
+    return _role_bytes() if turns > 1 else 0
 
 
 @cache

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from trinity.errors import BudgetError, EndpointError, GraderError, LedgerError, UngradedError
-from trinity.rounds import spoken
+from trinity.rounds import silent, spoken
 from trinity.types import CUT_SHORT, Episode, Grade, Item, Judge, Status, Task
 
 FIRST_GRADINGS = 3
@@ -46,7 +46,7 @@ async def graded(task: Task, item: Item, episode: Episode, judge: Judge | None =
         TrinityError: what asking the judge raises else: a cap is reached, its endpoint cannot be used.
     """
     cut: Status | None = CUT_SHORT.get(episode.finish_reason)
-    if not spoken(episode) and not episode.replies:
+    if silent(episode):
         return Outcome(cut or "no_answer", 0.0, 0.0)
     grade = await _grade(task, item, episode, judge)
     if cut:

@@ -14,7 +14,7 @@ from trinity.context import Context
 from trinity.errors import CallError, ConfigError, GraderError
 from trinity.grading import judge_calls, judged
 from trinity.llm.pool import Pool
-from trinity.naming import check_choice, did_you_mean
+from trinity.naming import check_choice, check_keys
 from trinity.types import GRADING, Agent, Client, Completion, Judge, Message, Task
 
 KINDS = ("none", "pool", "own")
@@ -65,27 +65,18 @@ def read_judge(config: DictConfig, pool: Pool) -> Seat | None:
         ConfigError: a key is unknown or missing, or there is no such agent.
     """
     given = config.get("judge") or {}
-    for key in given:
-        if key not in KEYS:
-            raise ConfigError(f"there is no key 'judge.{key}'; {did_you_mean(str(key), KEYS)}")
+    check_keys("judge", given, KEYS)
     kind = str(given.get("kind", "none"))
     check_choice("judge.kind", kind, KINDS)
     if kind == "none":
         return None
     name = given.get("agent")
     if not name:
-        names = ", ".join(agent.name for agent in pool.agents)
-        raise ConfigError(f"judge={kind}: it has no agent; give judge.agent=NAME{_one_of(kind, names)}")
-    if kind == "pool":
-        pool.agent(str(name))
-        return Seat(pool, str(name), own=False)
-    own = _own_pool(given)
-    own.agent(str(name))
-    return Seat(own, str(name), own=True)
-
-
-def _one_of(kind: str, names: str) -> str:
-    return f", one of: {names}" if kind == "pool" else ""
+        names = f", one of: {', '.join(agent.name for agent in pool.agents)}" if kind == "pool" else ""
+        raise ConfigError(f"judge={kind}: it has no agent; give judge.agent=NAME{names}")
+    served_by = pool if kind == "pool" else _own_pool(given)
+    served_by.agent(str(name))  # refuses what is no agent's name
+    return Seat(served_by, str(name), own=kind == "own")
 
 
 def _own_pool(given: Mapping[str, Any]) -> Pool:

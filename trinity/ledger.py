@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trinity.canonical import canonical_json
-from trinity.cli import LineParser, main_guard
+from trinity.cli import LineParser, main_guard, own_words
 from trinity.errors import ConfigError, LedgerError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def command() -> int:
     explaining.add_argument("request", metavar="REQUEST", help="call id, hash, beginning of one, or a JSON file")
     explaining.add_argument("--run", type=Path, help="folder of the run that asked")
     explaining.add_argument("--store", type=Path, help=f"the store (default: that of RUN, or {DEFAULT_STORE})")
-    given = parser.parse_args([word for word in sys.argv[1:] if word.lower() != "debug=true"])
+    given = parser.parse_args(own_words())
     with ExitStack() as stack:
         asked = Question.of(given.request, Sources.open(given.run, given.store, stack))
         for line in asked.lines():

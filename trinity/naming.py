@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from trinity.errors import ConfigError
 
@@ -30,6 +30,17 @@ def _likeness(word: str, name: str) -> float:
     """0 (nothing in common) to 1 (equal)."""
     last = difflib.SequenceMatcher(None, word.rpartition(".")[2], name.rpartition(".")[2]).ratio()
     return (2 * last + difflib.SequenceMatcher(None, word, name).ratio()) / 3
+
+
+def check_keys(place: str, given: Iterable[str], known: Sequence[str]) -> None:
+    """Refuse keys of the configuration below `place` that are not `known`.
+
+    Raises:
+        ConfigError: one is not; names it and the nearest one.
+    """
+    for key in given:
+        if key not in known:
+            raise ConfigError(f"there is no key '{place}.{key}'; {did_you_mean(str(key), known)}")
 
 
 def check_choice(key: str, value: object, choices: Iterable[str]) -> None:

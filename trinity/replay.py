@@ -15,7 +15,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trinity.cli import LineParser, main_guard
+from trinity.cli import LineParser, main_guard, own_words, readable
 from trinity.errors import LedgerError
 
 if TYPE_CHECKING:
@@ -52,12 +52,9 @@ def command() -> int:
     parser.add_argument("run", type=Path, metavar="RUN", help="a finished run's folder")
     parser.add_argument("--recompute", action="store_true", help="run encoder and head again and compare the logits")
     parser.add_argument("--out", type=Path, help="where the rebuilt files go (default: RUN/replay)")
-    given = parser.parse_args([word for word in sys.argv[1:] if word.lower() != "debug=true"])
-    try:
+    given = parser.parse_args(own_words())
+    with readable(given.run):
         differences = list(replay(given.run, given.out or given.run / "replay", recompute=given.recompute))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        what = f"{type(error).__name__}: {error}"
-        raise LedgerError(f"{given.run}: a file of this run is damaged or of another version ({what})") from error
     for line in differences[:SHOWN]:
         print(line, file=sys.stderr)
     if len(differences) > SHOWN:
@@ -193,9 +190,10 @@ def recorded_arena(
 ) -> Arena:
     """The run's ground with its items, where only the ledger answers."""
     from trinity.arena import Arena
-    from trinity.assembly import SPLITS, agent_from, build_tasks, node, phase_seeds
+    from trinity.assembly import agent_from, build_tasks, node, phase_seeds
     from trinity.episodes import Player, Stamp
     from trinity.progress import Silence
+    from trinity.types import SPLITS
 
     config = node(manifest["recipe"])
     tasks = build_tasks(config)
@@ -204,12 +202,12 @@ def recorded_arena(
             rebuilt.add_items(split, source.items(name, split))
     client = _client(manifest, source, manifest["endpoints"], manifest["agents"])
     stamp = Stamp(manifest["run_id"], config.name, manifest["pool"], manifest["pool_kind"], config.seed)
+    judges = _judges(manifest, source, client)
+    player = Player(client, rebuilt, stamp, phase_seeds(config), 1, replayed=source, judges=judges)
     return Arena(
         agents=[agent_from(described) for described in manifest["agents"]],
         tasks=tasks,
-        player=Player(
-            client, rebuilt, stamp, phase_seeds(config), 1, source, recorded_judges(manifest, source, client)
-        ),
+        player=player,
         progress=Silence(),
         seed=config.seed,
         replicates=config.eval.replicates,
@@ -243,7 +241,7 @@ def _recomputed(policies: RecomputingPolicies) -> str:
     )
 
 
-def recorded_judges(manifest: Mapping[str, Any], source: Ledger, client: Client) -> Judges | None:
+def _judges(manifest: Mapping[str, Any], source: Ledger, client: Client) -> Judges | None:
     """Who judged in the run, answering from its ledger."""
     from trinity.assembly import agent_from
     from trinity.judging import Judges

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trinity.cli import LineParser, main_guard
-from trinity.errors import ConfigError, LedgerError
+from trinity.cli import LineParser, main_guard, own_words, readable
+from trinity.errors import ConfigError
 
 if TYPE_CHECKING:
     from trinity.runs.ledger import Ledger
@@ -32,13 +31,13 @@ def command() -> int:
     Raises:
         TrinityError: it cannot be written.
     """
-    given = _parser().parse_args([word for word in sys.argv[1:] if word.lower() != "debug=true"])
+    given = _parser().parse_args(own_words())
     if given.card is not None and len(given.runs) > 1:
         raise ConfigError(f"--card {given.card}: a card is of one run, {len(given.runs)} are named")
     if given.card is not None and given.reference is not None:
         raise ConfigError(f"--reference {given.reference}: changes a run, not its card; leave --card out first")
     for run in given.runs:
-        with _readable(run):
+        with readable(run):
             if given.card is None:
                 paths = report(run, analyse=given.analyse, reference=given.reference)
             else:
@@ -145,20 +144,6 @@ def _analysis(
     found = asyncio.run(made())
     write_json(path, found)
     return found
-
-
-@contextmanager
-def _readable(run: Path) -> Iterator[None]:
-    """Within, what a file of another version or a damaged one leads to is said in one line.
-
-    Raises:
-        LedgerError: a file of `run` does not hold what it should.
-    """
-    try:
-        yield
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        what = f"{type(error).__name__}: {error}"
-        raise LedgerError(f"{run}: a file of this run is damaged or of another version ({what})") from error
 
 
 def _parser() -> LineParser:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 from trinity.context import Context
 from trinity.errors import ConfigError, EpisodeCapError, GraderError
@@ -37,7 +37,7 @@ async def played(method: Method, task: Task, item: Item, client: Client, context
     while len(episode.replies) > heard and (said := _reply_to(task, item, episode, context)):
         heard = len(episode.replies)
         opening += [{"role": "assistant", "content": episode.replies[-1]}, *said]
-        context.next_round(_later(task, opening))
+        context.next_round(cast("Task", Later(task, opening)))
         episode = _joined(episode, await _solved(method, item, client, context))
     return replace(episode, capped=True) if context.at_cap and rounds(task) > 1 else episode
 
@@ -58,6 +58,11 @@ async def _solved(method: Method, item: Item, client: Client, context: Context) 
 def spoken(episode: Episode) -> bool:
     """Whether there is an answer with a text."""
     return episode.answer is not None and bool(episode.answer.strip())
+
+
+def silent(episode: Episode) -> bool:
+    """Whether nothing was said in any round."""
+    return not spoken(episode) and not episode.replies
 
 
 def _with_replies(episode: Episode) -> Episode:
@@ -116,10 +121,11 @@ def _reply_to(task: Task, item: Item, episode: Episode, context: Context) -> Seq
     return said
 
 
-class _Later:
+class Later:
     """A task in a later round: it opens with all that was said, and is its task in everything else."""
 
     def __init__(self, task: Task, opening: Sequence[Message]) -> None:
+        """`opening` is all that was said of `task` so far."""
         self._task, self._opening = task, [*opening]
 
     @property  # type: ignore[misc]  # mypy takes it for a plain attribute
@@ -133,8 +139,3 @@ class _Later:
         """The conversation so far."""
         del item
         return [*self._opening]
-
-
-def _later(task: Task, opening: Sequence[Message]) -> Task:
-    later: Any = _Later(task, opening)
-    return cast("Task", later)

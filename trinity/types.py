@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypedDict, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypedDict, get_args, runtime_checkable
 
 if TYPE_CHECKING:
     from trinity.context import Context
@@ -13,10 +13,13 @@ Role = Literal["thinker", "worker", "verifier"]
 ROLES: tuple[Role, ...] = ("thinker", "worker", "verifier")
 
 Phase = Literal["train", "val", "reeval", "test"]
-Bill = Literal["train", "val", "reeval", "test", "grading"]
+Bill = Literal[Phase, "grading"]
 """What a call is billed to: the phase of its episode, or the grading of an answer, which is no method's cost."""
 GRADING: Bill = "grading"
+BILLS: tuple[Bill, ...] = get_args(Bill)
+"""A ledger keeps a bill as its place here; the phases come first, so a phase has its own number."""
 Split = Literal["train", "val", "test"]
+SPLITS: tuple[Split, ...] = get_args(Split)
 
 Status = Literal["correct", "wrong", "no_answer", "truncated", "refused", "error", "over_budget"]
 UNGRADED: frozenset[Status] = frozenset({"error", "over_budget"})

@@ -47,9 +47,9 @@ async def verdicts(
         answers = _answered(ledger, chosen, record.call_ids)
         grades = _known(record, answers, tasks[task])
         for accepted, answer in _judged(answers):
-            if answer.request_hash not in grades and not _whole(tasks[task]):
-                continue
             if answer.request_hash not in grades:
+                if not _whole(tasks[task]):
+                    continue
                 grades[answer.request_hash] = await _is_correct(tasks[task], item, answer)
             correct = grades[answer.request_hash]
             if correct is not None:

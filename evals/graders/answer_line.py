@@ -6,8 +6,10 @@ import re
 
 # Every gap is bounded, so that a hostile text costs time linear in its length.
 _GAP = r"[ \t*_`'\"]{0,6}"
+COLON = rf"(?<!\w)answer{_GAP}(?:is{_GAP})?[:=]"
+"""`Answer:` as a pattern that minds no case."""
 # An echo of a task's own `Answer: <number>` declares nothing.
-_LINE = re.compile(rf"(?<!\w)answer{_GAP}(?:is{_GAP})?[:=](?!{_GAP}<(?:number|letter|move|result)>)", re.IGNORECASE)
+_LINE = re.compile(rf"{COLON}(?!{_GAP}<(?:number|letter|move|result)>)", re.IGNORECASE)
 _SENTENCE = re.compile(rf"(?<!\w)answer{_GAP}(?:is|would be|should be|seems to be|must be)(?!\w)", re.IGNORECASE)
 _FINAL = re.compile(rf"(?<!\w)final answer{_GAP}is(?!\w|{_GAP}[:=])", re.IGNORECASE)
 _LEADING = re.compile(
@@ -31,13 +33,13 @@ def declared(text: str) -> str | None:
     """
     own = _without_run_on(text)
     if marks := list(_LINE.finditer(own)):
-        return _rest(own, marks[-1].end())
+        return rest_of_line(own, marks[-1].end())
     if boxes := _BOXED.findall(own):
         return str(boxes[-1])
     if hashes := _HASHES.search(own):
-        return _rest(own, hashes.end())
+        return rest_of_line(own, hashes.end())
     if sentences := list(_SENTENCE.finditer(own)):
-        return _rest(own, sentences[-1].end())
+        return rest_of_line(own, sentences[-1].end())
     return None
 
 
@@ -70,8 +72,8 @@ def _without_run_on(text: str) -> str:
     return text[: following.start()] if following else text
 
 
-def _rest(text: str, start: int) -> str:
-    """The line's rest from `start`, or the next line that holds a letter or digit."""
+def rest_of_line(text: str, start: int) -> str:
+    """The line's rest from `start`, or the next line that holds a letter or digit; else nothing."""
     for line in text[start:].split("\n", 8)[:8]:
         if any(char.isalnum() for char in line):
             return line

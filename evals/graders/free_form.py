@@ -11,12 +11,10 @@ import re
 from fractions import Fraction
 
 from evals.graders.algebra.pool import Checkers, Verdict
-from evals.graders.mathematics import answer_key, as_number, check, read_answer
+from evals.graders.mathematics import as_number, check
 from trinity.canonical import folded
 
 VERSION = "free_form/1"
-
-__all__ = ["VERSION", "answer_key", "match", "read_answer", "same_words"]
 
 _TOLERANCE = Fraction(1, 100)
 """Two measured values that differ by no more count as one."""
@@ -39,7 +37,7 @@ async def match(reference: str, answer: str | None, *, question: str = "", by: C
 
     Args:
         reference: the right answer.
-        answer: what `read_answer` found; None = nothing.
+        answer: what `mathematics.read_answer` found; None = nothing.
         question: the problem, for what it assumes of symbols.
         by: the processes that compare formulas; None = those that all share.
 

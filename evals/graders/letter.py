@@ -9,7 +9,7 @@ from itertools import islice
 from string import ascii_uppercase
 from unicodedata import normalize
 
-from evals.graders.answer_line import declared
+from evals.graders.answer_line import COLON, declared
 from trinity.canonical import folded
 
 VERSION = "letter/3"
@@ -19,7 +19,8 @@ _WINDOW = 1000
 _TAIL = 20_000
 """Characters of a text's end in which a sentence that names the answer is looked for."""
 _SHORT = 40
-"""An `Answer:` line of no more characters that names no option is a refusal, and nothing else is looked for."""
+"""An `Answer:` line of no more characters that names no option is a refusal, and nothing else is looked for; a first
+line of more characters is no option."""
 
 _MARKS = " \t\r*_`'\"“”«».!,;:()[]<>{}$"
 _WIDE = {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)} | {0x3000: " "}
@@ -30,7 +31,7 @@ _TEX = re.compile(r"\\(?:boxed|text|textbf|textit|mathrm|mathbf|mbox|operatornam
 _NEXT_QUESTION = re.compile(
     r"^[ \t*#]{0,6}(?:question|q|human|user)[ ]?\d{0,3}[ *]{0,3}:", re.IGNORECASE | re.MULTILINE
 )
-_COLON = re.compile(r"(?<!\w)answer[ \t*_`'\"]{0,6}(?:is[ \t*_`'\"]{0,6})?[:=]", re.IGNORECASE)
+_COLON = re.compile(COLON, re.IGNORECASE)
 _OPTION_LIST = re.compile(r"[ \t*_]{0,6}\n[\s(*]{0,6}A[).:][^\n]{0,500}\n[\s(*]{0,6}B[).:]")
 _OPTION_ROW = re.compile(r"[\s(*]{0,6}A[).:][ ].{1,300}?[ (*]B[).:][* ].{1,300}?[ (*]C[).:][* ]")
 _JSON = re.compile(
@@ -44,15 +45,17 @@ _JSON = re.compile(
 _OPEN = r"[*_`'\"“«(\[<{$ ]{0,8}"
 # A letter of an alphabet with spaces between words goes on in a word; a Chinese, Japanese or Korean sign does not.
 _WORD = "A-Za-z0-9À-ɏͰ-ԯ"
-_LETTER = (
-    rf"(?:the )?(?:(?:option|choice|answer|letter) ?)?{_OPEN}(?<![{_WORD}])(?P<letter>[A-Za-z])(?!['’_]?[{_WORD}])"
-)
-_BARE = re.compile(r"[\s*_`'\"“”«».!,;:()\[\]<>{}$]{0,12}([A-Za-z])[\s*_`'\"“”«».!,;:()\[\]<>{}$]{0,12}")
+_BEFORE = rf"{_OPEN}(?<![{_WORD}])"
+_BEHIND = rf"(?!['’_]?[{_WORD}])"
+_CALLED = r"(?:the )?(?:(?:option|choice|answer|letter) ?)?"
+_LETTER = rf"{_CALLED}{_BEFORE}(?P<letter>[A-Za-z]){_BEHIND}"
+_CAPITAL = rf"{_CALLED}{_BEFORE}(?P<letter>(?-i:[A-Z])){_BEHIND}"
+_EDGE = rf"[\s{re.escape(_MARKS)}]{{0,12}}"
+_BARE = re.compile(rf"{_EDGE}([A-Za-z]){_EDGE}")
 _MARK_AFTER = re.compile(r"[\s*_`'\"]{0,6}(?:[).:,;\]>}»…。、]|[-–—](?![A-Za-z0-9]))|[ ][-–—]|[ ]?[(\[]")
 _SECOND = re.compile(
     r"[\s).*_,;\"']{0,6}(?:or|and|und|oder|et|ou|y|o|e|/|&|,|;)[\s(*_\"']{0,6}"
-    r"(?:(?P<letter>[A-Z])(?!['’-]?\w)|(?P<small>[a-z])(?=[\s.)*]{0,6}$))"
-    r"|[ ]{1,3}(?P<alone>[A-Z])(?=[\s.)*]{0,6}$)"
+    r"(?:[A-Z](?!['’-]?\w)|[a-z](?=[\s.)*]{0,6}$))|[ ]{1,3}[A-Z](?=[\s.)*]{0,6}$)"
 )
 _ONLY_LETTERS = re.compile(r"[A-Z](?:[^A-Za-z0-9]{1,6}(?:(?:and|or)[^A-Za-z0-9]{1,6})?[A-Z]){0,25}")
 _WORDS = re.compile(r"[\s*_`'\"“”]{0,6}[^\W\d_]")
@@ -65,7 +68,6 @@ _ADVERBS = (
     r"(?:(?:also|clearly|definitely|certainly|surely|obviously|simply|just|therefore|thus|then|indeed|most likely"
     r"|probably|only),? ){0,2}"
 )
-_CAPITAL = _LETTER.replace("[A-Za-z])", "(?-i:[A-Z]))")
 _HEAD = re.compile(rf"\s{{0,6}}{_ADVERBS}{_LETTER}", re.IGNORECASE)
 _REJECTED = re.compile(
     r"[\s)*_\]'\"`]{0,6}(?:\([^()\n]{0,80}\)[ ]?|, ?(?:but|which) (?:(?:it|that|this|one) )?)?"
@@ -105,19 +107,18 @@ _PICKED = re.compile(
     re.IGNORECASE,
 )
 _PRAISED = re.compile(
-    rf"(?<![{_WORD}]){_OPEN}(?<![{_WORD}])(?P<letter>[A-Z])(?!['’_]?[{_WORD}])"
+    rf"(?<![{_WORD}]){_BEFORE}(?P<letter>[A-Z]){_BEHIND}"
     r"(?=[)\]*_'\"`.:]{0,6}(?:[ ]?\([^()\n]{0,80}\)|,[^,.\n]{0,80},)?[ ]"
     rf"(?i:is {_ADVERBS}(?:the )?{_ADVERBS}(?:correct|right|best|answer|most (?:appropriate|accurate|likely))\b))"
 )
 _SET_OFF = re.compile(r"\((?P<letter>[A-Z])\)|\*\*(?P<bold>[A-Z])\*\*")
 _END = re.compile(rf"\b(?:is|be|was) {_CAPITAL}[\s.!*)]{{0,6}}$")
-_DENIES = re.compile(r"\b(?:note|wrong|incorrect|not|rejected|eliminated|excluded|distractors?)\b", re.IGNORECASE)
+_DENIAL = r"\b(?:note|wrong|incorrect|not|rejected|eliminated|excluded|distractors?)\b"
+_DENIES = re.compile(_DENIAL, re.IGNORECASE)
 
 _BULLET = re.compile(r"^\s{0,6}[-•*+][ ]")
 _LABEL = re.compile(
-    r"^\s{0,6}(?![^:]{0,40}\b(?:note|wrong|incorrect|not|rejected|eliminated|excluded|distractors?)\b)"
-    r"(?:[^\W\d]{1,20}[ ]){0,3}[^\W\d]{1,20}[ ]?:(?=.)",
-    re.IGNORECASE,
+    rf"^\s{{0,6}}(?![^:]{{0,40}}{_DENIAL})(?:[^\W\d]{{1,20}}[ ]){{0,3}}[^\W\d]{{1,20}}[ ]?:(?=.)", re.IGNORECASE
 )
 _ARTICLE = re.compile(r"^(?:an?|the) ")
 _REASON = re.compile(r"[.;](?=\s)|,? (?:because|since|as)\b|[ ]\(", re.IGNORECASE)
@@ -152,9 +153,7 @@ def _read(own: str, options: Sequence[str]) -> str | None:
 def _plain(text: str) -> str:
     """The reply itself, without control tokens, full-width signs as plain ones."""
     reply = text.rpartition("</think>")[2]
-    reply = reply if reply.strip() else text
-    reply = reply if reply.isascii() else reply.translate(_WIDE)
-    return _CONTROL.sub(" ", reply) if "<|" in reply else reply
+    return _CONTROL.sub(" ", (reply if reply.strip() else text).translate(_WIDE))
 
 
 # Each stage gives a letter, "" where the text says that there is none, or None where the next stage is to look.

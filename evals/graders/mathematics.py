@@ -14,7 +14,7 @@ from typing import NamedTuple
 from evals.graders.algebra.answer import final_answer
 from evals.graders.algebra.equal import SYMBOL_UNITS, equal
 from evals.graders.algebra.expression import number, symbols, without_symbols
-from evals.graders.algebra.forms import Form, Named, Rounded, Value, Words, canonical
+from evals.graders.algebra.forms import Form, Rounded, Value, Words, canonical, nameless
 from evals.graders.algebra.lexer import MAX_CHARS, UnreadableError
 from evals.graders.algebra.pool import Checkers, Verdict, checkers
 from evals.graders.algebra.reading import read
@@ -54,8 +54,8 @@ class Measured(NamedTuple):
 
 def as_number(answer: str) -> Measured | None:
     """The rational number that an answer is, letters such as the `m/s` of `5 m/s` taken for units; else None."""
-    form = _read(answer)
-    form = form.form if isinstance(form, Named) else form
+    found = _read(answer)
+    form = None if found is None else nameless(found)
     form = form.exact if isinstance(form, Rounded) else form
     if not isinstance(form, Value):
         return None
@@ -100,13 +100,12 @@ def _quick(gold: str, answer: str) -> bool | None:
     right, given = _read(gold), _read(answer)
     if right is None or given is None:
         return None
-    if isinstance(right, Words) or isinstance(given, Words):
-        return equal(right, given)
-    return equal(right, given) if _rational(right) and _rational(given) else None
+    wordy = isinstance(right, Words) or isinstance(given, Words)
+    return equal(right, given) if wordy or (_rational(right) and _rational(given)) else None
 
 
 def _rational(form: Form) -> bool:
-    value = form.form if isinstance(form, Named) else form
+    value = nameless(form)
     return isinstance(value, Value) and number(value.node) is not None
 
 

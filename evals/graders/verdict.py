@@ -181,7 +181,7 @@ def _of_object(found: Mapping[str, Any], form: _Form[T]) -> T | None:
     values = (inner if isinstance(inner, dict) else found).items()
     told = [value for key, value in values if re.sub(r"[\s-]+", "_", key.strip().casefold()) in form.keys]
     read = [form.value(str(value)) if isinstance(value, (str, int, float)) else None for value in told]
-    return read[0] if read and all(value == read[0] for value in read) else None
+    return read[0] if len(set(read)) == 1 else None
 
 
 _RATING_KEYS = frozenset(

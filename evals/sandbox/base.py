@@ -21,7 +21,7 @@ class Limits:
         cpu_s: seconds of CPU time on the reference machine; a sandbox scales them by its calibration.
         idle_s: seconds that it may wait (asleep, for input) without using or wanting a processor.
         wall_s: seconds after which it is ended whatever it did: a backstop that a loaded machine does not reach.
-        memory_bytes: anonymous memory and scratch files.
+        memory_bytes: anonymous memory, page tables, scratch files, and what its sockets may hold.
         processes: processes and threads at once.
         file_bytes: of one file.
         scratch_bytes: of its working folder and /tmp.

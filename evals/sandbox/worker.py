@@ -10,7 +10,7 @@ import subprocess
 import uuid
 import weakref
 
-from evals.sandbox.inside.link import HEAD, pack, unpack
+from evals.sandbox.inside.link import HEAD, Frames, pack, unpack
 from evals.sandbox.launch import Launcher
 
 START_S = 120.0
@@ -36,7 +36,7 @@ class Worker:
     def __init__(self, launcher: Launcher, preload: tuple[str, ...]) -> None:
         self.preload = preload
         self.python = ""
-        self._incoming = bytearray()
+        self._incoming = Frames()
         name = f"trinity-sandbox-{uuid.uuid4().hex}"
         command = list(launcher.command(name))
         self.sock, theirs = socket.socketpair()
@@ -79,20 +79,12 @@ class Worker:
 
     def fill(self, chunk: bytes) -> bool:
         """Take in what came; whether it was anything."""
-        self._incoming += chunk
+        self._incoming.add(chunk)
         return bool(chunk)
 
     def next_frame(self) -> tuple[bytes, bytes] | None:
         """The next complete frame, if there is one."""
-        if len(self._incoming) < HEAD.size:
-            return None
-        kind, length = HEAD.unpack_from(self._incoming)
-        stop = HEAD.size + length
-        if len(self._incoming) < stop:
-            return None
-        body = bytes(self._incoming[HEAD.size : stop])
-        del self._incoming[:stop]
-        return kind, body
+        return self._incoming.take()
 
     @property
     def alive(self) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 from evals.tasks.base import item_id
+from evals.tasks.benchmark import BenchmarkSettings
 from evals.tasks.hub import Row, Source
 from evals.tasks.mathematical import MathematicalTask
 from trinity.canonical import folded
@@ -48,14 +48,9 @@ class AIME(MathematicalTask):
     copies is looked at, and `facts` names it where it is; it stays an item.
 
     Args:
-        data_seed: orders the items and cuts the splits.
-        n_train: items of the training split.
-        n_val: items of the validation split.
-        n_test: items of the test split; None = all that there are.
         year: 2024 or 2025.
         repo: another copy on the hub, one of `COPIES[year]`; None = the first.
-        path: a local copy of the rows (see `hub.Source`).
-        revision: commit or tag on the hub; None = the newest.
+        settings: see `BenchmarkSettings`.
 
     Raises:
         ConfigError: there is no such year or copy.
@@ -69,20 +64,9 @@ class AIME(MathematicalTask):
     redistribute: Redistribute = "ids-only"
     citation = "Mathematical Association of America, American Invitational Mathematics Examination 2024 and 2025"
 
-    def __init__(
-        self,
-        *,
-        data_seed: int,
-        n_train: int,
-        n_val: int,
-        n_test: int | None,
-        year: int = 2025,
-        repo: str | None = None,
-        path: str | Path | None = None,
-        revision: str | None = None,
-    ) -> None:
+    def __init__(self, *, year: int = 2025, repo: str | None = None, **settings: Unpack[BenchmarkSettings]) -> None:
         """Keep the settings; rows are read when items are first asked for."""
-        super().__init__(data_seed=data_seed, n_train=n_train, n_val=n_val, n_test=n_test, path=path, revision=revision)
+        super().__init__(**settings)
         if year not in COPIES:
             raise ConfigError(f"tasks.aime.year is {str(year)[:40]!r}; give {' or '.join(map(str, COPIES))}")
         chosen = next(iter(COPIES[year])) if repo is None else repo

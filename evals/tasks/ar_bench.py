@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from evals.graders.answer_line import declared
 from evals.graders.judge import ATTEMPTS, matches
@@ -15,7 +15,7 @@ from evals.graders.judge import VERSION as JUDGE_VERSION
 from evals.graders.letter import VERSION as LETTER_VERSION
 from evals.graders.letter import read_letter
 from evals.tasks.base import item_id
-from evals.tasks.benchmark import Benchmark, filled, prompt_text
+from evals.tasks.benchmark import Benchmark, BenchmarkSettings, filled, prompt_text
 from evals.tasks.hub import Row, Source
 from trinity.canonical import folded
 from trinity.errors import ConfigError, DataError, GraderError
@@ -71,7 +71,7 @@ class GuessingNumbers(ARBench):
 
     Args:
         turns: guesses that are answered.
-        settings: those of `Benchmark`.
+        settings: see `BenchmarkSettings`.
 
     Raises:
         ConfigError: `turns` is no whole number of at least 0.
@@ -83,7 +83,7 @@ class GuessingNumbers(ARBench):
     grader = "guess/1"
     reply_bytes = 512
 
-    def __init__(self, *, turns: int = 25, **settings: Any) -> None:
+    def __init__(self, *, turns: int = 25, **settings: Unpack[BenchmarkSettings]) -> None:
         """Keep the settings; rows are read when items are first asked for."""
         super().__init__(**settings)
         if not _is_count(turns):
@@ -204,7 +204,7 @@ class SituationPuzzles(ARBench):
     Args:
         measure: `f1` or `judge`.
         good_from: F1 score from which an episode counts as correct; scores do not depend on it.
-        settings: those of `Benchmark`.
+        settings: see `BenchmarkSettings`.
 
     Raises:
         ConfigError: no such measure, or `good_from` is no number above 0 and at most 1.
@@ -216,7 +216,9 @@ class SituationPuzzles(ARBench):
     optional = ("index", "supernatural", "someone_dies")
     comparable = False
 
-    def __init__(self, *, measure: Literal["f1", "judge"] = "f1", good_from: float = 0.5, **settings: Any) -> None:
+    def __init__(
+        self, *, measure: Literal["f1", "judge"] = "f1", good_from: float = 0.5, **settings: Unpack[BenchmarkSettings]
+    ) -> None:
         """Keep the settings; rows are read when items are first asked for."""
         super().__init__(**settings)
         if measure not in _MEASURES:

@@ -6,13 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from random import Random
-from typing import Any, get_args
+from typing import Any
 
 from trinity.canonical import digest, folded, sha256
 from trinity.errors import ConfigError
-from trinity.types import Episode, Grade, Item, Judge, Message, Redistribute, Split
-
-SPLITS: tuple[Split, ...] = get_args(Split)
+from trinity.types import SPLITS, Episode, Grade, Item, Judge, Message, Redistribute, Split
 
 _MAX_TRIES_PER_ITEM = 500
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NotRequired, TypedDict, Unpack
 
 from evals.tasks.base import SplitTask
 from evals.tasks.hub import Row, Source, shuffled
@@ -22,7 +22,6 @@ REPEATED = "another row asks the same"
 
 _ORDER: tuple[Split, ...] = ("test", "val", "train")
 """Test items are chosen first, so that they stay where they are when the other sizes change."""
-
 
 _BEFORE: Mapping[Split, str] = {
     "test": "",
@@ -60,6 +59,26 @@ def filled(prompt: str, **parts: str) -> str:
     return re.sub(r"\{(\w+)\}", lambda found: parts.get(found[1], found[0]), prompt)
 
 
+class BenchmarkSettings(TypedDict):
+    """Settings of every benchmark.
+
+    Attributes:
+        data_seed: chooses the items and cuts the splits.
+        n_train: items of the training split.
+        n_val: items of the validation split.
+        n_test: items of the test split; None = all that there are.
+        path: a local copy of the rows (see `hub.Source`).
+        revision: commit or tag on the hub; None = the newest.
+    """
+
+    data_seed: int
+    n_train: int
+    n_val: int
+    n_test: int | None
+    path: NotRequired[str | Path | None]
+    revision: NotRequired[str | None]
+
+
 class Benchmark(SplitTask):
     """A task on the rows of a public benchmark.
 
@@ -72,12 +91,7 @@ class Benchmark(SplitTask):
     prompt.
 
     Args:
-        data_seed: chooses the items and cuts the splits.
-        n_train: items of the training split.
-        n_val: items of the validation split.
-        n_test: items of the test split; None = all that there are.
-        path: a local copy of the rows (see `hub.Source`).
-        revision: commit or tag on the hub; None = the newest.
+        settings: see `BenchmarkSettings`.
 
     Attributes:
         repo: `owner/name` on the hub, or a URL where the rows are on no hub.
@@ -99,20 +113,17 @@ class Benchmark(SplitTask):
     citation: ClassVar[str]
     prompt_file: str | None = None
 
-    def __init__(
-        self,
-        *,
-        data_seed: int,
-        n_train: int,
-        n_val: int,
-        n_test: int | None,
-        path: str | Path | None = None,
-        revision: str | None = None,
-    ) -> None:
+    def __init__(self, **settings: Unpack[BenchmarkSettings]) -> None:
         """Keep the settings; rows are read when items are first asked for."""
-        super().__init__(data_seed=data_seed, n_train=n_train, n_val=n_val, n_test=0 if n_test is None else n_test)
+        n_test = settings["n_test"]
+        super().__init__(
+            data_seed=settings["data_seed"],
+            n_train=settings["n_train"],
+            n_val=settings["n_val"],
+            n_test=0 if n_test is None else n_test,
+        )
         self._all = n_test is None
-        self.path, self.revision = path, revision
+        self.path, self.revision = settings.get("path"), settings.get("revision")
         self.left_out: dict[str, dict[str, int]] = {}
         self._rows: dict[Split, list[Row]] = {}
 
@@ -198,7 +209,7 @@ class Benchmark(SplitTask):
         """Rows that can be items and are none yet, repeated ones too: which of them counts is not a matter of order."""
         reasons: Counter[str] = Counter()
         seen: set[str] = set()
-        for row in self.source.rows(there, self.columns, self.optional):
+        for row in self.source_of(there).rows(there, self.columns, self.optional):
             if reason := row.made(self.unusable):
                 reasons[reason] += 1
             elif (identity := row.made(self.identity)) not in taken:

@@ -13,11 +13,11 @@ from typing import Any, Literal, Unpack
 
 from evals.graders.code import Verdict, grade_unit_tests
 from evals.sandbox.base import MIB, Limits, Program
-from evals.tasks.base import SPLITS, item_id
+from evals.tasks.base import item_id
 from evals.tasks.code import CodeSettings, CodeTask, completed, fenced, source_of, texts_of
 from evals.tasks.hub import Row, Source
 from trinity.errors import ConfigError, GraderError
-from trinity.types import Item, Split
+from trinity.types import SPLITS, Item, Split
 
 _SUBSETS = {"full": "bigcode/bigcodebench", "hard": "bigcode/bigcodebench-hard"}
 _PROMPTS = ("complete", "instruct")

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from random import Random
 from statistics import fmean
 from string import ascii_uppercase
-from typing import Any
+from typing import Any, NotRequired, Unpack
 
 from evals.graders.letter import VERSION, read_letter
 from evals.tasks.base import item_id
-from evals.tasks.benchmark import Benchmark
+from evals.tasks.benchmark import Benchmark, BenchmarkSettings
 from evals.tasks.hub import Row
 from trinity.canonical import folded
 from trinity.errors import ConfigError
@@ -22,6 +20,16 @@ from trinity.types import Item, Split
 
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]{2,}")
 _REFERS = re.compile(r"\b(?:[Aa]bove|[Bb]elow|[Bb]oth|[Nn]either|(?:[Aa]ll|[Nn]one) of|[A-J],? (?:and|or|&) [A-J])\b")
+
+
+class ChoiceSettings(BenchmarkSettings):
+    """Settings of every multiple-choice task.
+
+    Attributes:
+        shuffle_options: see `ChoiceTask`.
+    """
+
+    shuffle_options: NotRequired[bool]
 
 
 class ChoiceTask(Benchmark):
@@ -32,49 +40,38 @@ class ChoiceTask(Benchmark):
     UTF-8 had been read as Latin-1 are asked as they are. `facts` counts both.
 
     Args:
-        data_seed: as in `Benchmark`; also orders the options where they are shuffled.
-        n_train: as in `Benchmark`.
-        n_val: as in `Benchmark`.
-        n_test: as in `Benchmark`.
         shuffle_options: in an order that `data_seed` and the question give, instead of the data's; options that speak
             of others (`all of the above`, `both A and B`) keep their question's in the data's order.
-        path: as in `Benchmark`.
-        revision: as in `Benchmark`.
+        settings: see `BenchmarkSettings`.
 
     Attributes:
+        question_column: what is asked.
+        options_column: the list of options.
         data_order: the data's own order of options means nothing about which is right.
     """
 
     grader = VERSION
     chance = 0.25
     prompt_file = "choice"
+    question_column: str = "question"
+    options_column: str = "choices"
     data_order: bool = True
 
-    def __init__(
-        self,
-        *,
-        data_seed: int,
-        n_train: int,
-        n_val: int,
-        n_test: int | None,
-        shuffle_options: bool = False,
-        path: str | Path | None = None,
-        revision: str | None = None,
-    ) -> None:
+    def __init__(self, *, shuffle_options: bool = False, **settings: Unpack[BenchmarkSettings]) -> None:
         """Keep the settings; rows are read when items are first asked for."""
-        super().__init__(data_seed=data_seed, n_train=n_train, n_val=n_val, n_test=n_test, path=path, revision=revision)
+        super().__init__(**settings)
         if not isinstance(shuffle_options, bool):
             raise ConfigError(f"tasks.{self.name}.shuffle_options is {shuffle_options!r}; give true or false")
         self.shuffle_options = shuffle_options
         self._misread: set[str] = set()
 
-    @abstractmethod
     def question(self, row: Row) -> str:
         """What is asked, without the options."""
+        return row.text(self.question_column)
 
-    @abstractmethod
     def options(self, row: Row) -> list[str]:
         """The options in the data's order."""
+        return listed_options(row, self.options_column)
 
     def identity(self, row: Row) -> str:
         """The folded question and options."""

@@ -6,19 +6,18 @@ import ast
 import json
 import re
 import tempfile
-import warnings
 import weakref
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from pathlib import Path
 from textwrap import dedent, indent
-from typing import Any, NotRequired, TypedDict, Unpack
+from typing import Any, NotRequired, Unpack
 
 from evals.graders.code import VERSION, Verdict, extract_code
+from evals.graders.code.syntax import parse
 from evals.sandbox.base import Limits, Sandbox
 from evals.tasks.base import SplitTask
-from evals.tasks.benchmark import Benchmark, filled, prompt_text
+from evals.tasks.benchmark import Benchmark, BenchmarkSettings, filled, prompt_text
 from evals.tasks.hub import Row
 from trinity.canonical import sha256
 from trinity.errors import ConfigError, GraderError
@@ -30,20 +29,14 @@ _FUTURE = re.compile(r"^from __future__ import [^\n]*\n?", re.MULTILINE)
 _BOUNDS = tuple(field.name for field in fields(Limits))
 
 
-class CodeSettings(TypedDict):
-    """Settings of every task whose answers are programs (see `Benchmark` for the first six).
+class CodeSettings(BenchmarkSettings):
+    """Settings of every benchmark whose answers are programs.
 
     Attributes:
         sandbox: settings of the sandbox that programs run in.
         limits: bounds of a program that differ from the task's own, by their names in `Limits`; None = its own.
     """
 
-    data_seed: int
-    n_train: int
-    n_val: int
-    n_test: int | None
-    path: NotRequired[str | Path | None]
-    revision: NotRequired[str | None]
     sandbox: Mapping[str, Any]
     limits: NotRequired[Mapping[str, Any] | None]
 
@@ -160,17 +153,16 @@ class ProgramTask(SplitTask):
 class CodeTask(ProgramTask, Benchmark):
     """A benchmark of programs (see `Benchmark`; the settings are those of `CodeSettings`)."""
 
-    def __init__(self, **settings: Unpack[CodeSettings]) -> None:
+    def __init__(
+        self,
+        *,
+        sandbox: Mapping[str, Any],
+        limits: Mapping[str, Any] | None = None,
+        **settings: Unpack[BenchmarkSettings],
+    ) -> None:
         """Keep the settings; rows are read and the sandbox is built when they are first needed."""
-        super().__init__(
-            data_seed=settings["data_seed"],
-            n_train=settings["n_train"],
-            n_val=settings["n_val"],
-            n_test=settings["n_test"],
-            path=settings.get("path"),
-            revision=settings.get("revision"),
-        )
-        self.hold(settings["sandbox"], settings.get("limits"))
+        super().__init__(**settings)
+        self.hold(sandbox, limits)
 
     def facts(self) -> dict[str, Any]:
         """What the manifest keeps of items and sandbox."""
@@ -246,12 +238,10 @@ def parsed(code: str) -> ast.Module | None:
     """The syntax tree of a program; None where it is none, or too long or too nested to be parsed here."""
     if len(code) > _MAX_PARSED:
         return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of its escapes and comparisons
-        try:
-            return ast.parse(code)
-        except (SyntaxError, ValueError, MemoryError, RecursionError):
-            return None
+    try:
+        return parse(code)
+    except SyntaxError:
+        return None
 
 
 def defines(code: str, name: str) -> bool:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, Unpack
 
-from evals.graders.code import StdioTest, Verdict, grade_stdio
+from evals.graders.code import StdioTest, Verdict, grade_checked, grade_stdio
 from evals.sandbox.base import MIB, Limits
 from evals.tasks.base import item_id
 from evals.tasks.code import CodeSettings, CodeTask, check_number
-from evals.tasks.contest import grade_checked, paired, statement
+from evals.tasks.contest import paired, statement
 from evals.tasks.hub import Row, Source
 from trinity.canonical import folded
 from trinity.errors import ConfigError
@@ -34,7 +34,8 @@ class Codeforces(CodeTask):
 
     Answers are Python programs that read standard input. A problem is unusable where it is interactive, works on
     files, lacks a checker that it needs, or its official tests are cut off or missing. A problem that accepts several
-    outputs has a checker, which decides in a sandbox of its own (see `grade_checked`); else outputs are compared.
+    outputs has a checker, which decides in a sandbox of its own (`graders.code.checked`); else outputs are
+    compared.
 
     Limits of CPU time and memory are the problem's own, the time multiplied by `time_factor`, unless `limits` names
     them.

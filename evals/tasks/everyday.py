@@ -10,10 +10,10 @@ from random import Random
 from typing import Any
 
 from evals.graders.letter import VERSION, read_letter
-from evals.tasks.base import SPLITS, SplitTask, item_id
+from evals.tasks.base import SplitTask, item_id
 from trinity.canonical import folded
 from trinity.errors import ConfigError, DataError
-from trinity.types import Item, Split
+from trinity.types import SPLITS, Item, Split
 
 DATA = Path(__file__).parent / "data" / "everyday.jsonl"
 LETTERS = "ABCD"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Unpack
 
+from evals.tasks.benchmark import BenchmarkSettings
 from evals.tasks.choice import ChoiceTask, one_of
 from evals.tasks.hub import Row
 from trinity.types import Item, Redistribute
@@ -19,13 +20,8 @@ class GPQA(ChoiceTask):
     give. One split on the hub, called train, cut by `data_seed`.
 
     Args:
-        data_seed: as in `ChoiceTask`.
-        n_train: as in `ChoiceTask`.
-        n_val: as in `ChoiceTask`.
-        n_test: as in `ChoiceTask`; None = all 198 of diamond.
         subset: diamond (198 rows), main (448, diamond among them) or extended (546, main among them).
-        path: as in `ChoiceTask`.
-        revision: as in `ChoiceTask`.
+        settings: see `BenchmarkSettings`.
 
     Raises:
         ConfigError: there is no such subset.
@@ -34,6 +30,7 @@ class GPQA(ChoiceTask):
     name = "gpqa"
     repo = "Idavidrein/gpqa"
     hub_splits = {"train": "train", "val": "train", "test": "train"}  # noqa: RUF012 - as in the base class
+    question_column = "Question"
     columns = ("Question", "Correct Answer", *_WRONG)
     optional = ("High-level domain", "Subdomain", "Record ID")
     licence = "CC-BY-4.0; gated: no examples in plain text"
@@ -41,27 +38,10 @@ class GPQA(ChoiceTask):
     data_order = False
     citation = "Rein et al., GPQA: A Graduate-Level Google-Proof Q&A Benchmark, COLM 2024, arXiv 2311.12022"
 
-    def __init__(
-        self,
-        *,
-        data_seed: int,
-        n_train: int,
-        n_val: int,
-        n_test: int | None,
-        subset: str = "diamond",
-        path: str | Path | None = None,
-        revision: str | None = None,
-    ) -> None:
+    def __init__(self, *, subset: str = "diamond", **settings: Unpack[BenchmarkSettings]) -> None:
         """Keep the settings; rows are read when items are first asked for."""
-        super().__init__(
-            data_seed=data_seed, n_train=n_train, n_val=n_val, n_test=n_test, shuffle_options=True,
-            path=path, revision=revision,
-        )  # fmt: skip
+        super().__init__(shuffle_options=True, **settings)
         self.config = f"gpqa_{one_of(self.name, 'subset', subset, ('diamond', 'main', 'extended'))}"
-
-    def question(self, row: Row) -> str:
-        """The question."""
-        return row.text("Question")
 
     def options(self, row: Row) -> list[str]:
         """The right answer and three wrong ones."""

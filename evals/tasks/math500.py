@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from evals.graders.algebra.answer import boxes
 from evals.tasks.base import item_id
+from evals.tasks.benchmark import BenchmarkSettings
 from evals.tasks.hub import Row, Source
 from evals.tasks.mathematical import MathematicalTask
 from trinity.errors import ConfigError
@@ -31,13 +31,8 @@ class Math500(MathematicalTask):
     training problems for training and validation items.
 
     Args:
-        data_seed: chooses the items and cuts the splits.
-        n_train: items of the training split.
-        n_val: items of the validation split.
-        n_test: items of the test split; None = all that there are.
         train_repo: one of `TRAIN_REPOS`; None = the 500.
-        path: a local copy of the rows (see `hub.Source`); with `train_repo` a folder with `train.*` and `test.*`.
-        revision: commit or tag of MATH-500 on the hub; None = the newest.
+        settings: see `BenchmarkSettings`; with `train_repo`, `path` is a folder with `train.*` and `test.*`.
 
     Raises:
         ConfigError: `train_repo` is none that is known.
@@ -51,19 +46,9 @@ class Math500(MathematicalTask):
     citation = "Lightman et al. 2023, Let's Verify Step by Step, arXiv 2305.20050; Hendrycks et al. 2021, Measuring \
 Mathematical Problem Solving With the MATH Dataset, arXiv 2103.03874"
 
-    def __init__(
-        self,
-        *,
-        data_seed: int,
-        n_train: int,
-        n_val: int,
-        n_test: int | None,
-        train_repo: str | None = None,
-        path: str | Path | None = None,
-        revision: str | None = None,
-    ) -> None:
+    def __init__(self, *, train_repo: str | None = None, **settings: Unpack[BenchmarkSettings]) -> None:
         """Keep the settings; rows are read when items are first asked for."""
-        super().__init__(data_seed=data_seed, n_train=n_train, n_val=n_val, n_test=n_test, path=path, revision=revision)
+        super().__init__(**settings)
         if train_repo is not None and train_repo not in TRAIN_REPOS:
             raise ConfigError(
                 f"tasks.math500.train_repo is {str(train_repo)[:100]!r}; give one of {', '.join(TRAIN_REPOS)}, or null"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
-from evals.tasks.choice import ChoiceTask, listed_options, one_of, right_place
+from evals.tasks.choice import ChoiceSettings, ChoiceTask, one_of, right_place
 from evals.tasks.hub import Row
 from trinity.errors import ConfigError
 from trinity.types import Item
@@ -51,15 +50,9 @@ class MMLU(ChoiceTask):
     other benchmarks, without a subject; their domain is `auxiliary`).
 
     Args:
-        data_seed: as in `ChoiceTask`.
-        n_train: as in `ChoiceTask`.
-        n_val: as in `ChoiceTask`.
-        n_test: as in `ChoiceTask`.
         train_split: where training items come from: dev, validation or auxiliary_train.
         subjects: rows of these subjects alone; None = all.
-        shuffle_options: as in `ChoiceTask`.
-        path: as in `ChoiceTask`.
-        revision: as in `ChoiceTask`.
+        settings: see `ChoiceSettings`.
 
     Raises:
         ConfigError: an option has a value that there is not.
@@ -72,35 +65,14 @@ class MMLU(ChoiceTask):
     licence = "MIT"
     citation = "Hendrycks et al., Measuring Massive Multitask Language Understanding, ICLR 2021, arXiv 2009.03300"
 
-    def __init__(  # noqa: PLR0913 - the options of a configuration
-        self,
-        *,
-        data_seed: int,
-        n_train: int,
-        n_val: int,
-        n_test: int | None,
-        train_split: str = "dev",
-        subjects: Collection[str] | None = None,
-        shuffle_options: bool = False,
-        path: str | Path | None = None,
-        revision: str | None = None,
+    def __init__(
+        self, *, train_split: str = "dev", subjects: Collection[str] | None = None, **settings: Unpack[ChoiceSettings]
     ) -> None:
         """Keep the settings; rows are read when items are first asked for."""
-        super().__init__(
-            data_seed=data_seed, n_train=n_train, n_val=n_val, n_test=n_test, shuffle_options=shuffle_options,
-            path=path, revision=revision,
-        )  # fmt: skip
+        super().__init__(**settings)
         train = one_of(self.name, "train_split", train_split, ("dev", "validation", "auxiliary_train"))
         self.hub_splits = {"train": train, "val": "validation", "test": "test"}
         self.subjects = chosen_subjects(self.name, subjects)
-
-    def question(self, row: Row) -> str:
-        """The question."""
-        return row.text("question")
-
-    def options(self, row: Row) -> list[str]:
-        """The four options."""
-        return listed_options(row, "choices")
 
     def unusable(self, row: Row) -> str | None:
         """A row of a subject that was not asked for; a row without one is of none."""

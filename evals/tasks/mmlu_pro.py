@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Unpack
 
-from evals.tasks.choice import ChoiceTask, listed_options, one_of, right_place
+from evals.tasks.choice import ChoiceSettings, ChoiceTask, listed_options, one_of, right_place
 from evals.tasks.hub import Row
 from trinity.types import Item
 
@@ -19,14 +19,8 @@ class MMLUPro(ChoiceTask):
     come from those 70. `chance` is the mean over the test items, about 0.11: a question has 9.5 options on average.
 
     Args:
-        data_seed: as in `ChoiceTask`.
-        n_train: as in `ChoiceTask`.
-        n_val: as in `ChoiceTask`.
-        n_test: as in `ChoiceTask`; None leaves no row of `test` for the other splits.
         train_split: where training and validation items come from: test or validation.
-        shuffle_options: as in `ChoiceTask`.
-        path: as in `ChoiceTask`.
-        revision: as in `ChoiceTask`.
+        settings: see `ChoiceSettings`; `n_test` None leaves no row of `test` for the other splits.
 
     Raises:
         ConfigError: an option has a value that there is not.
@@ -40,29 +34,11 @@ class MMLUPro(ChoiceTask):
     chance = 0.1
     citation = "Wang et al., MMLU-Pro: A More Robust and Challenging Benchmark, NeurIPS 2024, arXiv 2406.01574"
 
-    def __init__(
-        self,
-        *,
-        data_seed: int,
-        n_train: int,
-        n_val: int,
-        n_test: int | None,
-        train_split: str = "test",
-        shuffle_options: bool = False,
-        path: str | Path | None = None,
-        revision: str | None = None,
-    ) -> None:
+    def __init__(self, *, train_split: str = "test", **settings: Unpack[ChoiceSettings]) -> None:
         """Keep the settings; rows are read when items are first asked for."""
-        super().__init__(
-            data_seed=data_seed, n_train=n_train, n_val=n_val, n_test=n_test, shuffle_options=shuffle_options,
-            path=path, revision=revision,
-        )  # fmt: skip
+        super().__init__(**settings)
         other = one_of(self.name, "train_split", train_split, ("test", "validation"))
         self.hub_splits = {"train": other, "val": other, "test": "test"}
-
-    def question(self, row: Row) -> str:
-        """The question."""
-        return row.text("question")
 
     def options(self, row: Row) -> list[str]:
         """The options; copies of an early version fill them up to ten with `N/A`."""

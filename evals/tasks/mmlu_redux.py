@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from pathlib import Path
+from typing import Unpack
 
-from evals.tasks.choice import ChoiceTask, listed_options, one_of, place_of, right_place
+from evals.tasks.choice import ChoiceSettings, ChoiceTask, one_of, place_of, right_place
 from evals.tasks.hub import Row, Source
 from evals.tasks.mmlu import SUBJECTS, chosen_subjects
 from trinity.canonical import folded
@@ -31,15 +31,9 @@ class MMLURedux(ChoiceTask):
     The subject stands in `meta` in any case. One split on the hub, cut by `data_seed`.
 
     Args:
-        data_seed: as in `ChoiceTask`.
-        n_train: as in `ChoiceTask`.
-        n_val: as in `ChoiceTask`.
-        n_test: as in `ChoiceTask`.
         labels: ok_only, all or corrected.
         subjects: rows of these subjects alone; None = all.
-        shuffle_options: as in `ChoiceTask`.
-        path: as in `ChoiceTask`; on the hub a subject is a configuration, in a copy a column `subject` says it.
-        revision: as in `ChoiceTask`.
+        settings: see `ChoiceSettings`; on the hub a subject is a configuration, in a copy a column `subject` says it.
 
     Raises:
         ConfigError: an option has a value that there is not.
@@ -52,24 +46,11 @@ class MMLURedux(ChoiceTask):
     licence = "CC-BY-4.0; questions of MMLU: MIT"
     citation = "Gema et al., Are We Done with MMLU?, NAACL 2025, arXiv 2406.04127"
 
-    def __init__(  # noqa: PLR0913 - the options of a configuration
-        self,
-        *,
-        data_seed: int,
-        n_train: int,
-        n_val: int,
-        n_test: int | None,
-        labels: str = "ok_only",
-        subjects: Collection[str] | None = None,
-        shuffle_options: bool = False,
-        path: str | Path | None = None,
-        revision: str | None = None,
+    def __init__(
+        self, *, labels: str = "ok_only", subjects: Collection[str] | None = None, **settings: Unpack[ChoiceSettings]
     ) -> None:
         """Keep the settings; rows are read when items are first asked for."""
-        super().__init__(
-            data_seed=data_seed, n_train=n_train, n_val=n_val, n_test=n_test, shuffle_options=shuffle_options,
-            path=path, revision=revision,
-        )  # fmt: skip
+        super().__init__(**settings)
         self.labels = one_of(self.name, "labels", labels, ("ok_only", "all", "corrected"))
         self.subjects = chosen_subjects(self.name, subjects)
 
@@ -78,14 +59,6 @@ class MMLURedux(ChoiceTask):
         """The rows of the chosen subjects, each a configuration on the hub."""
         subjects = tuple(subject for subject in SUBJECTS if subject in self.subjects)
         return _BySubject(self.name, self.repo, subjects, self.revision, self.path)
-
-    def question(self, row: Row) -> str:
-        """The question."""
-        return row.text("question")
-
-    def options(self, row: Row) -> list[str]:
-        """The four options."""
-        return listed_options(row, "choices")
 
     def unusable(self, row: Row) -> str | None:
         """A subject that was not asked for, or a label that is not to be used."""

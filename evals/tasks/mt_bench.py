@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from evals.graders import judge as judging
 from evals.graders.judge import ATTEMPTS, HIGHEST, LOWEST, Exchange, rate
 from evals.tasks.base import item_id
-from evals.tasks.benchmark import Benchmark
+from evals.tasks.benchmark import Benchmark, BenchmarkSettings
 from evals.tasks.hub import Row
 from trinity.canonical import folded, sha256
 from trinity.errors import ConfigError, GraderError
@@ -72,7 +71,7 @@ class MTBench(Benchmark):
         good_from: mean rating from which an episode counts as correct; scores do not depend on it.
         doubted: `drop` doubted references, so that the judge sees none, `keep` them, as published numbers did, or
             `leave_out` their questions.
-        settings: those of `Benchmark`.
+        settings: see `BenchmarkSettings`.
     """
 
     name = "mt_bench"
@@ -89,24 +88,13 @@ class MTBench(Benchmark):
     rounds = ROUNDS
     reply_bytes = 4096
 
-    def __init__(
-        self,
-        *,
-        data_seed: int,
-        n_train: int,
-        n_val: int,
-        n_test: int | None,
-        good_from: float = 8,
-        doubted: str = "drop",
-        path: str | Path | None = None,
-        revision: str | None = None,
-    ) -> None:
+    def __init__(self, *, good_from: float = 8, doubted: str = "drop", **settings: Unpack[BenchmarkSettings]) -> None:
         """Keep the settings; rows are read when items are first asked for.
 
         Raises:
             ConfigError: `good_from` is no rating, or `doubted` is unknown.
         """
-        super().__init__(data_seed=data_seed, n_train=n_train, n_val=n_val, n_test=n_test, path=path, revision=revision)
+        super().__init__(**settings)
         if not LOWEST <= good_from <= HIGHEST:
             raise ConfigError(f"tasks.mt_bench.good_from is {good_from}; give a rating from 1 to 10")
         if doubted not in HANDLED:

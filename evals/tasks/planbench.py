@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Unpack
 
 from evals.graders.plan.problem import STATEMENT, Posed, find_world, last_statement, read_problem
 from evals.graders.plan.reading import Plan, read_plan
 from evals.graders.plan.stated import claim_of, read_claim, read_state, shown_state, told_claim, told_state
 from evals.graders.plan.strips import VERSION, Action, Problem, Run, execute, shown
 from evals.tasks.base import item_id
-from evals.tasks.benchmark import Benchmark, filled, prompt_text
+from evals.tasks.benchmark import Benchmark, BenchmarkSettings, filled, prompt_text
 from evals.tasks.hub import Row
 from trinity.canonical import folded
 from trinity.errors import ConfigError, GraderError
@@ -53,7 +53,7 @@ class PlanBench(Benchmark):
         task: configuration on the hub, one of `GENERATION`, `VERIFICATION`, `EXECUTION`.
         domains: rows of these domains (`blocksworld`, `logistics`, ...); empty or None = all.
         example: show the worked examples.
-        settings: those of `Benchmark`.
+        settings: see `BenchmarkSettings`.
 
     Raises:
         ConfigError: no such task, or `domains` is no list.
@@ -77,7 +77,7 @@ class PlanBench(Benchmark):
         task: str = GENERATION[0],
         domains: Collection[str] | None = None,
         example: bool = True,
-        **settings: Any,
+        **settings: Unpack[BenchmarkSettings],
     ) -> None:
         """Keep the settings; rows are read when items are first asked for."""
         super().__init__(**settings)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from evals.graders.algebra.pool import Verdict
 from evals.graders.free_form import VERSION as FREE_FORM
 from evals.graders.free_form import match
 from evals.graders.letter import read_letter
 from evals.tasks.base import item_id
+from evals.tasks.benchmark import BenchmarkSettings
 from evals.tasks.hub import Row, Source
 from evals.tasks.mathematical import MathematicalTask
 from trinity.canonical import folded
@@ -47,15 +47,10 @@ class RLPR(MathematicalTask):
     The evaluation set holds GPQA, whose texts nobody may pass on: with it nothing of a run may leave but scores.
 
     Args:
-        data_seed: chooses the items and cuts the splits.
-        n_train: items of the training split.
-        n_val: items of the validation split.
-        n_test: items of the test split; None = all that there are.
         benchmarks: files of the evaluation set, some of `BENCHMARKS`; None = all.
         test_from: `evaluation`, or `train` for a cut of the training set.
-        path: a local copy: a file of rows, which are then every split, or a folder with the files of the evaluation
-            set and `train.*`.
-        revision: commit or tag of the evaluation set on the hub; None = the newest.
+        settings: see `BenchmarkSettings`; `path` is a file of rows, which are then every split, or a folder with the
+            files of the evaluation set and `train.*`, and `revision` the evaluation set's.
 
     Raises:
         ConfigError: an option has a value that there is not.
@@ -73,17 +68,12 @@ class RLPR(MathematicalTask):
     def __init__(
         self,
         *,
-        data_seed: int,
-        n_train: int,
-        n_val: int,
-        n_test: int | None,
         benchmarks: Collection[str] | None = None,
         test_from: str = "evaluation",
-        path: str | Path | None = None,
-        revision: str | None = None,
+        **settings: Unpack[BenchmarkSettings],
     ) -> None:
         """Keep the settings; rows are read when items are first asked for."""
-        super().__init__(data_seed=data_seed, n_train=n_train, n_val=n_val, n_test=n_test, path=path, revision=revision)
+        super().__init__(**settings)
         self.benchmarks = _chosen(benchmarks)
         if test_from not in {"evaluation", "train"}:
             raise ConfigError(f"tasks.rlpr.test_from is {str(test_from)[:40]!r}; give evaluation or train")

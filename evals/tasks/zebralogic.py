@@ -6,13 +6,12 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from evals.graders import grid, letter
 from evals.tasks.base import item_id
 from evals.tasks.benchmark import filled, prompt_text
-from evals.tasks.choice import ChoiceTask, listed_options, one_of
+from evals.tasks.choice import ChoiceSettings, ChoiceTask, listed_options, one_of
 from evals.tasks.hub import Row
 from trinity.canonical import folded
 from trinity.types import Item, Message, Redistribute
@@ -39,14 +38,8 @@ class ZebraLogic(ChoiceTask):
     One split on the hub, cut by `data_seed`; no puzzle is in two of a task's splits.
 
     Args:
-        data_seed: as in `ChoiceTask`.
-        n_train: as in `ChoiceTask`.
-        n_val: as in `ChoiceTask`.
-        n_test: as in `ChoiceTask`.
         mode: grid (1,000 rows) or mc (3,259 rows).
-        shuffle_options: as in `ChoiceTask`; there are none in the mode grid.
-        path: as in `ChoiceTask`.
-        revision: as in `ChoiceTask`.
+        settings: see `ChoiceSettings`; there are no options to shuffle in the mode grid.
 
     Raises:
         ConfigError: there is no such mode.
@@ -60,23 +53,9 @@ class ZebraLogic(ChoiceTask):
         "Lin et al., ZebraLogic: On the Scaling Limits of LLMs for Logical Reasoning, ICML 2025, arXiv 2502.01100"
     )
 
-    def __init__(
-        self,
-        *,
-        data_seed: int,
-        n_train: int,
-        n_val: int,
-        n_test: int | None,
-        mode: str = "grid",
-        shuffle_options: bool = False,
-        path: str | Path | None = None,
-        revision: str | None = None,
-    ) -> None:
+    def __init__(self, *, mode: str = "grid", **settings: Unpack[ChoiceSettings]) -> None:
         """Keep the settings; rows are read when items are first asked for."""
-        super().__init__(
-            data_seed=data_seed, n_train=n_train, n_val=n_val, n_test=n_test, shuffle_options=shuffle_options,
-            path=path, revision=revision,
-        )  # fmt: skip
+        super().__init__(**settings)
         self.mode = one_of(self.name, "mode", mode, ("grid", "mc"))
         self.config = f"{self.mode}_mode"
         self.grader = grid.VERSION if self.mode == "grid" else letter.VERSION

@@ -56,6 +56,19 @@ def test_local_rows_and_wrong_answers(tmp_path: Path) -> None:
     )
 
 
+def test_a_solution_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A generated one may be dear: each item is asked for its own a single time, the wrong answers included."""
+    asked, own = [], WordProblems.solution
+
+    def solution(task: WordProblems, item: Item) -> str | None:
+        asked.append(item.item_id)
+        return own(task, item)
+
+    monkeypatch.setattr(WordProblems, "solution", solution)
+    assert check(tmp_path, *FEW, "--wrong")[0] == 0
+    assert len(asked) == len(set(asked)) == 4
+
+
 def test_a_solution_that_is_graded_wrong_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its item stands below the sum, and the exit code is 1; other items are checked all the same."""
     own = WordProblems.solution

@@ -73,13 +73,7 @@ class Log:
     flushes: int = 0
 
     def note_call(
-        self,
-        answer: Answer,
-        request: Mapping[str, Any],
-        *,
-        paid: bool,
-        price: Price | None,
-        grading: bool = False,
+        self, answer: Answer, request: Mapping[str, Any], *, paid: bool, price: Price | None, grading: bool = False
     ) -> None:
         """Keep it."""
         self.notes.append((answer.request_hash, paid, price))

@@ -20,7 +20,6 @@ from tests.llm.virtual_time import run_virtual
 from trinity.errors import BudgetError, ConfigError
 from trinity.llm import budget as module
 from trinity.llm.budget import (
-    BILLS,
     MESSAGE_TOKENS,
     Budget,
     Cap,
@@ -34,7 +33,7 @@ from trinity.llm.budget import (
     worst_usage,
 )
 from trinity.llm.transports.base import ErrorKind, TransportError
-from trinity.types import Bill, Message, Phase, Price, Spend, Usage
+from trinity.types import BILLS, Bill, Message, Phase, Price, Spend, Usage
 
 NOTHING = Spend()
 PRICE = Price(1.0, 2.0, "a list")

@@ -22,15 +22,13 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 from heapq import heappop, heappush
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from trinity.errors import BudgetError, ConfigError
 from trinity.llm.pricing import cost_usd
 from trinity.llm.transports.base import ErrorKind, TransportError
-from trinity.naming import did_you_mean
-from trinity.types import NOTHING, Agent, Bill, Message, Spend, Usage
-
-BILLS: tuple[Bill, ...] = get_args(Bill)
+from trinity.naming import check_keys
+from trinity.types import BILLS, NOTHING, Agent, Bill, Message, Spend, Usage
 
 MESSAGE_TOKENS = 64
 """What a chat template may add to one message."""
@@ -84,19 +82,19 @@ class Caps:
         Raises:
             ConfigError: an unknown key, or a value that is no amount; names the key.
         """
-        _check_keys("budget", given, ("run", "phases", "episode", "confirm_usd"))
+        check_keys("budget", given, ("run", "phases", "episode", "confirm_usd"))
         phases = _mapping("budget.phases", given.get("phases"))
-        _check_keys("budget.phases", phases, BILLS)
+        check_keys("budget.phases", phases, BILLS)
         return cls(
             run=_cap("budget.run", given.get("run")),
-            phases={phase: _cap(f"budget.phases.{phase}", phases.get(phase)) for phase in BILLS},
+            phases={bill: _cap(f"budget.phases.{bill}", phases.get(bill)) for bill in BILLS},
             episode=_above_nothing("budget.episode", _cap("budget.episode", given.get("episode"))),
             confirm_usd=_amount("budget.confirm_usd", given.get("confirm_usd")),
         )
 
     def entries(self) -> Iterator[tuple[str, str, float]]:
         """Key (`budget.run.usd`), axis (`usd`) and value of every cap that is set."""
-        phases = [(f"budget.phases.{phase}", cap) for phase, cap in self.phases.items()]
+        phases = [(f"budget.phases.{bill}", cap) for bill, cap in self.phases.items()]
         for place, cap in [("budget.run", self.run), *phases, ("budget.episode", self.episode)]:
             for axis, value in asdict(cap).items():
                 if value is not None:
@@ -111,15 +109,9 @@ def _mapping(place: str, given: Any) -> Mapping[str, Any]:
     return given
 
 
-def _check_keys(place: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
-    for key in given:
-        if key not in known:
-            raise ConfigError(f"there is no key '{place}.{key}'; {did_you_mean(str(key), known)}")
-
-
 def _cap(place: str, given: Any) -> Cap:
     values = _mapping(place, given)
-    _check_keys(place, values, _AXES)
+    check_keys(place, values, _AXES)
     tokens, calls = (_amount(f"{place}.{axis}", values.get(axis), whole=True) for axis in _AXES[1:])
     return Cap(
         usd=_amount(f"{place}.usd", values.get("usd")),
@@ -401,18 +393,18 @@ class Budget:
         self.capped = run.given or any(cap.given for cap in phases.values())
         self._run = _Account("budget.run", run)
         self._accounts = {
-            phase: (self._run, _Account(f"budget.phases.{phase}", phases.get(phase, Cap()))) for phase in BILLS
+            bill: (self._run, _Account(f"budget.phases.{bill}", phases.get(bill, Cap()))) for bill in BILLS
         }
         self._waiting: list[_Waiter] = []
         self._arrivals = itertools.count()
-        for phase, spend in spent.items():
-            for account in self._accounts[phase]:
+        for bill, spend in spent.items():
+            for account in self._accounts[bill]:
                 account.check_priced(spend)
                 account.priced &= spend.usd is not None
                 account.add(*_units(_rounded(spend)))
 
     @asynccontextmanager
-    async def attempt(self, worst: Spend, phase: Bill, order: int) -> AsyncIterator[Charge]:
+    async def attempt(self, worst: Spend, bill: Bill, order: int) -> AsyncIterator[Charge]:
         """The right to make one attempt that costs at most `worst`, for the `order`-th episode of the run.
 
         `Charge.settle` says what it did cost; without that it counts as `worst` for good.
@@ -421,7 +413,7 @@ class Budget:
             BudgetError: a cap is exhausted; names its key and how to go on.
             ConfigError: USD are capped and `worst` has none.
         """
-        accounts = self._accounts[phase]
+        accounts = self._accounts[bill]
         for account in accounts:
             account.check_priced(worst)
         need = _Need(_units(worst), accounts)
@@ -432,9 +424,9 @@ class Budget:
         finally:
             self._settle(need, charge.spend)
 
-    def spent(self, phase: Bill | None = None) -> Spend:
+    def spent(self, bill: Bill | None = None) -> Spend:
         """What is gone, reserves of open attempts included: of one phase, of grading, or of the run."""
-        return (self._accounts[phase][1] if phase else self._run).gone
+        return (self._accounts[bill][1] if bill else self._run).gone
 
     @property
     def shortfall(self) -> Shortfall | None:

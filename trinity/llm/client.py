@@ -54,13 +54,7 @@ class CallLog(Protocol):
         ...
 
     def note_call(
-        self,
-        answer: Answer,
-        request: Mapping[str, Any],
-        *,
-        paid: bool,
-        price: Price | None,
-        grading: bool = False,
+        self, answer: Answer, request: Mapping[str, Any], *, paid: bool, price: Price | None, grading: bool = False
     ) -> None:
         """This run used an answer, perhaps to grade; `paid`: it bought it. The first note of a request stays."""
         ...
@@ -242,7 +236,7 @@ class Client:
         return made
 
     def _counts(self, context: Context) -> CallCounts:
-        """Where a call is counted."""
+        """Where a call is counted: `counts` is of episodes alone."""
         return self._graded if context.bill == GRADING else self.counts
 
     def _reserve(self, agent: Agent, request: Request, context: Context) -> int:
@@ -316,9 +310,8 @@ class Client:
         try:
             return await self._store.put(answer, request.to_json())
         except LedgerError:
+            self._note(agent, request, answer, bill)
             if self._ledger is not None:
-                grading = bill == GRADING
-                self._ledger.note_call(answer, request.to_json(), paid=True, price=agent.price, grading=grading)
                 with suppress(LedgerError):
                     await self._ledger.flushed()
             raise
@@ -444,12 +437,16 @@ class Client:
 
     def _use(self, agent: Agent, request: Request, answer: Answer, bill: Bill) -> None:
         self._health.known(agent)
-        if self._ledger is not None:
-            paid, grading = answer.buyer == self._buyer, bill == GRADING
-            self._ledger.note_call(answer, request.to_json(), paid=paid, price=agent.price, grading=grading)
+        self._note(agent, request, answer, bill)
         self._recent[answer.request_hash] = answer
         if len(self._recent) > RECENT_CALLS:
             self._recent.popitem(last=False)
+
+    def _note(self, agent: Agent, request: Request, answer: Answer, bill: Bill) -> None:
+        """Tell the ledger that an answer was used, and whether this run bought it."""
+        if self._ledger is not None:
+            paid, grading = answer.buyer == self._buyer, bill == GRADING
+            self._ledger.note_call(answer, request.to_json(), paid=paid, price=agent.price, grading=grading)
 
     def _completion(self, agent: Agent, request: Request, answer: Answer) -> Completion:
         usage = answer.usage

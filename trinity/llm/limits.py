@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from trinity.errors import ConfigError
-from trinity.naming import did_you_mean
+from trinity.naming import check_keys
 
 if TYPE_CHECKING:
     from aiolimiter import AsyncLimiter
@@ -58,9 +58,7 @@ class Limit:
             ConfigError: an unknown key or a number out of range; names place and key.
         """
         known = [field.name for field in fields(cls)]
-        for key in given or {}:
-            if key not in known:
-                raise ConfigError(f"there is no key '{place}.{key}'; {did_you_mean(str(key), known)}")
+        check_keys(place, given or {}, known)
         values = {key: value for key, value in (given or {}).items() if value is not None}
         try:
             return cls(**{"concurrency": concurrency, **values})

@@ -11,7 +11,6 @@ from trinity.errors import LedgerError
 from trinity.runs.behind import FLUSH_ROWS, FOUND_ROWS, WriteBehind
 from trinity.runs.calls import CALL_STATEMENTS, Answer, CallTable, RequestRows, answer_row, span
 from trinity.runs.rows import (
-    BILLS,
     Attempt,
     CallUse,
     DecisionKey,
@@ -29,7 +28,7 @@ from trinity.runs.rows import (
     record_values,
 )
 from trinity.runs.sqlite import Database, Row, Schema, open_database, pack, to_text, unpack
-from trinity.types import GRADING, NOTHING, UNGRADED, Bill, Item, Price, Record, Spend, Split, Usage
+from trinity.types import BILLS, GRADING, NOTHING, UNGRADED, Bill, Item, Price, Record, Spend, Split, Usage
 
 SCHEMA = Schema(
     "run ledger",
@@ -141,13 +140,7 @@ class Ledger:
         return self._calls
 
     def note_call(
-        self,
-        answer: Answer,
-        request: Mapping[str, Any],
-        *,
-        paid: bool,
-        price: Price | None,
-        grading: bool = False,
+        self, answer: Answer, request: Mapping[str, Any], *, paid: bool, price: Price | None, grading: bool = False
     ) -> None:
         """Enter a call that this run used, `grading` an answer or not; a second note of a request changes nothing.
 

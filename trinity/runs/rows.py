@@ -13,12 +13,10 @@ from numpy.typing import NDArray
 
 from trinity.runs.records import COLUMNS
 from trinity.runs.sqlite import Row, from_text, pack, to_text, unpack
-from trinity.types import NOTHING, Bill, Item, Phase, Price, Record, Replicate, Role, Spend, Split, Usage
+from trinity.types import NOTHING, Item, Phase, Price, Record, Replicate, Role, Spend, Split, Usage
 
 # Phases are stored as numbers, so that the primary key gives the canonical order.
 PHASES: tuple[Phase, ...] = get_args(Phase)
-BILLS: tuple[Bill, ...] = get_args(Bill)
-"""What an attempt's number of a phase means; the phases come first and have the numbers that they have elsewhere."""
 _TUPLES: tuple[tuple[int, Callable[[list[Any]], Any]], ...] = (
     (COLUMNS.index("replicate"), Replicate._make),
     (COLUMNS.index("call_ids"), tuple),

@@ -6,7 +6,8 @@ import json
 import re
 from itertools import pairwise
 
-from evals.graders.answer_line import labels
+from evals.graders.algebra.lexer import closing_brace
+from evals.graders.answer_line import labels, rest_of_line
 
 _MAX_REPLY = 200_000
 """Characters of a reply that are read, from its end; no model says more."""
@@ -28,6 +29,8 @@ _HOPE = re.compile(r"[.\s]{0,4}I hope (?:it|this) is correct.{0,40}$", re.IGNORE
 _TAG = re.compile(r"</?(?:answer|final_answer|b|i|strong|think|p|br|s|sub|sup)\s?/?>|<\|[a-z_]{1,20}\|>", re.IGNORECASE)
 _LINKED = re.compile(r"(?:\b(?:is|are|equals?|be|becomes)|[:=])[\s*]{0,4}$")
 _PROSE = re.compile(r"[A-Za-z]{3,}")
+_MATRIX_END = re.compile(r"\\end\{[a-z]{1,12}\}")
+_STRING_END = re.compile(r'(?<!\\)(?:\\\\){0,20}"')
 _JOINS = re.compile(r"^[\s,;.]{0,4}(?:(?:and|or)[\s,]{0,4})?$")
 
 
@@ -59,13 +62,8 @@ def _content(text: str, start: int) -> tuple[int, str] | None:
     if text[start : start + 1] != "{":
         bare = _BARE.match(text, start)
         return (bare.end(), bare[0]) if bare else None
-    level = 0
-    for index in range(start, min(len(text), start + _WINDOW)):
-        escaped = text[index - 1] == "\\" and index > start
-        level += 0 if escaped else {"{": 1, "}": -1}.get(text[index], 0)
-        if level == 0:
-            return index + 1, text[start + 1 : index]
-    return None
+    closing = closing_brace(text, start, start + _WINDOW)
+    return None if closing is None else (closing + 1, text[start + 1 : closing])
 
 
 def _marked(text: str) -> str | None:
@@ -98,15 +96,12 @@ def _last_boxes(text: str, found: list[tuple[int, int, str]]) -> str:
 def _line(text: str, start: int) -> str:
     """The rest of the line, or the next that holds a letter or digit; a matrix that opens there to its end."""
     window = text[start : start + _WINDOW]
-    for line in window.split("\n", 8)[:8]:
-        if any(char.isalnum() for char in line):
-            at = window.index(line)
-            end = at + len(line)
-            if "\\begin" in line and "\\end" not in line:
-                closing = re.compile(r"\\end\{[a-z]{1,12}\}").search(window, end)
-                end = closing.end() if closing else end
-            return window[at:end]
-    return ""
+    line = rest_of_line(window, 0)
+    if "\\begin" in line and "\\end" not in line:
+        at = window.index(line)
+        closing = _MATRIX_END.search(window, at + len(line))
+        return window[at : closing.end()] if closing else line
+    return line
 
 
 def _bare(said: str) -> str | None:
@@ -125,16 +120,19 @@ def _span(said: str) -> str:
     spans = list(_SPAN.finditer(said))
     if not spans:
         return said
-    rest = [*(said[one.end() : other.start()] for one, other in pairwise(spans))]
     before, behind = said[: spans[0].start()], said[spans[-1].end() :]
-    if all(_JOINS.match(piece) for piece in rest):
+    if all(_JOINS.match(said[one.end() : other.start()]) for one, other in pairwise(spans)):
         if _PROSE.search(before) and not _PROSE.search(behind):
             return said[spans[0].start() :]
         if _LINKED.search(before):
             return said[spans[0].start() : spans[-1].end()]
         return said
     linked = [span for span in spans if _LINKED.search(said[: span.start()])]
-    return next(group for group in linked[-1].groups() if group) if linked else said
+    return _inside(linked[-1]) if linked else said
+
+
+def _inside(span: re.Match[str]) -> str:
+    return next(group for group in span.groups() if group)
 
 
 def _is_prose(said: str) -> bool:
@@ -147,7 +145,7 @@ def _unmarked(text: str) -> str | None:
         return None
     spans = list(_SPAN.finditer(lines[-1]))
     if spans:
-        return next(group for group in spans[-1].groups() if group).strip() or None
+        return _inside(spans[-1]).strip() or None
     return _bare(lines[-1].rpartition("=")[2])
 
 
@@ -163,7 +161,7 @@ def _json_answer(text: str) -> str | None:
     if not rest.startswith('"'):
         scalar = _SCALAR.match(rest)
         return scalar[0].strip() if scalar else None
-    closing = re.compile(r'(?<!\\)(?:\\\\){0,20}"').search(rest, 1)
+    closing = _STRING_END.search(rest, 1)
     return _unescaped(rest[1 : closing.end() - 1]) if closing else None
 
 

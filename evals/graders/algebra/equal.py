@@ -21,7 +21,7 @@ from fractions import Fraction
 from evals.graders.algebra.expression import Node, number, symbols
 from evals.graders.algebra.forms import (
     INFINITE,
-    REALS,
+    MINUS_INFINITE,
     Form,
     Interval,
     Matrix,
@@ -29,10 +29,11 @@ from evals.graders.algebra.forms import (
     Relation,
     Rounded,
     Several,
-    Union,
     Value,
     Words,
     as_interval,
+    as_range,
+    nameless,
 )
 from evals.graders.algebra.same import near, proportional, same
 from evals.graders.algebra.words import UNITS
@@ -95,11 +96,11 @@ class _Comparison:
         return self.ranges(gold, answer)
 
     def rounded(self, gold: Form, answer: Form) -> bool | None:
-        golds = [gold.exact] if isinstance(gold, Rounded) else [gold]
-        answers = [answer.exact, answer.rounded] if isinstance(answer, Rounded) else [answer]
-        if isinstance(answer, Rounded) and not _is_decimal(golds[0]):
-            answers = [answer.exact]
-        results = [self.forms(one, other) for one in golds for other in answers]
+        right = gold.exact if isinstance(gold, Rounded) else gold
+        answers = [answer]
+        if isinstance(answer, Rounded):
+            answers = [answer.exact, answer.rounded] if _is_decimal(right) else [answer.exact]
+        results = [self.forms(right, other) for other in answers]
         return True if True in results else None if None in results else False
 
     def named(self, gold: Form, answer: Form) -> bool | None:
@@ -109,7 +110,7 @@ class _Comparison:
         name = gold.name if isinstance(gold, Named) else ""
         if not all(_fits(name, other) for other in _names(answer)):
             return False
-        return self.forms(*(form.form if isinstance(form, Named) else form for form in (gold, _unnamed(answer, name))))
+        return self.forms(nameless(gold), nameless(_unnamed(answer, name)))
 
     def as_relations(self, named: Named, other: Relation, gold: Form, answer: Form) -> bool | None:
         """A name with its value beside an equation, as `y = 2x` beside `2x - y = 0`."""
@@ -202,37 +203,27 @@ class _Comparison:
 
     def ranges(self, gold: Form, answer: Form) -> bool | None:
         """Intervals and unions of them, also where one is written as a pair."""
-        parts = [_range(form) for form in (gold, answer)]
-        one, other = parts
+        one, other = as_range(gold), as_range(answer)
         if one is None or other is None:
             return False
-        return self.any_range(one, other)
-
-    def any_range(self, gold: list[Form], answer: list[Form]) -> bool | None:
-        if len(gold) == len(answer) == 1:
-            left, right = gold[0], answer[0]
-            if isinstance(left, Interval) and isinstance(right, Interval):
-                return self.intervals(left, right)
+        (left, left_sets), (right, right_sets) = _apart(one), _apart(other)
+        if len(left) != len(right):
             return False
-        left_sets, right_sets = ([item for item in side if not isinstance(item, Interval)] for side in (gold, answer))
-        results = [self.any_order(left_sets, right_sets)]
-        rest = [[item for item in side if isinstance(item, Interval)] for side in (gold, answer)]
-        if len(rest[0]) != len(rest[1]):
-            return False
-        open_ones = list(rest[1])
-        for item in rest[0]:
-            match = next((other for other in open_ones if self.any_range([item], [other])), None)
+        if len(one) == len(other) == len(left) == 1:
+            return self.intervals(left[0], right[0])
+        for interval in left:
+            match = next((item for item in right if self.intervals(interval, item)), None)
             if match is None:
                 return False
-            open_ones.remove(match)
-        return _all(results)
+            right.remove(match)
+        return self.any_order(left_sets, right_sets)
 
     def intervals(self, gold: Interval, answer: Interval) -> bool | None:
-        for end, one, other in (
-            ("low", gold.low_closed, answer.low_closed),
-            ("high", gold.high_closed, answer.high_closed),
+        for one, other, alike in (
+            (gold.low, answer.low, gold.low_closed == answer.low_closed),
+            (gold.high, answer.high, gold.high_closed == answer.high_closed),
         ):
-            if one != other and not (_infinite(getattr(gold, end)) and _infinite(getattr(answer, end))):
+            if not alike and any(end not in (INFINITE, MINUS_INFINITE) for end in (one, other)):
                 return False
         return _all((self.nodes(gold.low, answer.low), self.nodes(gold.high, answer.high)))
 
@@ -269,8 +260,7 @@ class _Comparison:
 
 
 def _is_decimal(form: Form) -> bool:
-    if isinstance(form, Named):
-        return _is_decimal(form.form)
+    form = nameless(form)
     return isinstance(form, Value) and form.decimals is not None
 
 
@@ -329,37 +319,22 @@ def _unnamed(form: Form, name: str) -> Form:
     """Of `x = 1, x = 2` the values, where the right answer is about `x` too."""
     if not name or not isinstance(form, Several):
         return form
-    return Several(form.kind, tuple(item.form if isinstance(item, Named) else item for item in form.items))
+    return Several(form.kind, tuple(map(nameless, form.items)))
 
 
 def _by_name(form: Several) -> list[Form]:
     """The values of `y = 5, x = 3` by name; of a list without names as they stand."""
-    if not all(isinstance(item, Named) for item in form.items):
-        return list(form.items)
     named = [item for item in form.items if isinstance(item, Named)]
+    if len(named) < len(form.items):
+        return list(form.items)
     return [item.form for item in sorted(named, key=lambda item: item.name)]
 
 
+def _apart(parts: Iterable[Form]) -> tuple[list[Interval], list[Form]]:
+    """The intervals, and the sets of single numbers."""
+    intervals = [part for part in parts if isinstance(part, Interval)]
+    return intervals, [part for part in parts if not isinstance(part, Interval)]
+
+
 def _ranged(form: Several) -> bool:
-    return form.kind == "list" and all(
-        isinstance(as_interval(item.form if isinstance(item, Named) else item), Interval) for item in form.items
-    )
-
-
-def _range(form: Form) -> list[Form] | None:
-    """The parts of what is a set of numbers: intervals, and sets of single ones; None where it is none."""
-    form = as_interval(form.form if isinstance(form, Named) else form)
-    if isinstance(form, Interval):
-        return [form]
-    if isinstance(form, Value) and form.node.name == REALS:
-        return [Interval(Node("neg", (INFINITE,)), INFINITE, low_closed=False, high_closed=False)]
-    if isinstance(form, Several) and form.kind == "set":
-        return [form]
-    if isinstance(form, Union) or (isinstance(form, Several) and form.kind == "list"):
-        parts = [_range(part) for part in (form.parts if isinstance(form, Union) else form.items)]
-        return None if any(part is None for part in parts) else [item for part in parts if part for item in part]
-    return None
-
-
-def _infinite(node: Node) -> bool:
-    return node == INFINITE or (node.op == "neg" and node.args[0] == INFINITE)
+    return form.kind == "list" and all(isinstance(as_interval(nameless(item)), Interval) for item in form.items)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from evals.graders.algebra.lexer import Token, UnreadableError
+from evals.graders.algebra.lexer import Kind, Token, UnreadableError
+from evals.graders.algebra.words import TRIGONOMETRIC
 
-MAX_DEPTH = 40
+CONSTANTS = frozenset(("pi", "e", "i", "inf"))
+"""Symbols that have a value of their own."""
+_MAX_DEPTH = 40
 _MAX_DIGITS = 400
 _OPENERS = {"(": "(", "[": "[", "{": "{", "floor": "floor", "ceil": "ceil"}
 _FUNCTION_LETTERS = {"f", "g", "h", "F", "G", "H"}
-_ENDS_ARGUMENT = {"sin", "cos", "tan", "cot", "sec", "csc", "log", "ln", "exp"}
-_CONSTANTS = {"pi", "e", "i", "inf"}
+_ENDS_ARGUMENT = {*TRIGONOMETRIC, "log", "ln", "exp"}
 _MIXED = (
     ("num", "frac", "num"),
     ("num", "frac", "num", "num"),
@@ -24,7 +26,6 @@ _MIXED = (
     ("num", "num", "/", "num"),
 )
 """Token texts of a whole number before a fraction; a brace that closes has the text of one that opens."""
-_NAMED = {"abs": "abs", "floor": "floor", "ceil": "ceil", "sqrt": "sqrt", "cbrt": "cbrt"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +70,8 @@ def number(node: Node) -> Fraction | None:
 
 def symbols(node: Node) -> set[str]:
     """Names of the symbols that have no value of their own."""
-    return set(_symbols(node))
-
-
-def _symbols(node: Node) -> Iterator[str]:
-    if node.op == "sym" and node.name not in _CONSTANTS:
-        yield node.name
-    for arg in node.args:
-        yield from _symbols(arg)
+    own = {node.name} if node.op == "sym" and node.name not in CONSTANTS else set()
+    return own.union(*map(symbols, node.args))
 
 
 def contains(node: Node, *ops: str) -> bool:
@@ -92,7 +87,7 @@ def renamed(node: Node, names: dict[str, str]) -> Node:
 
 def without_symbols(node: Node) -> Node:
     """The formula with 1 for each of its symbols, which leaves the number of `5 m/s`."""
-    if node.op == "sym" and node.name not in _CONSTANTS:
+    if node.op == "sym" and node.name not in CONSTANTS:
         return Node("num", value=Fraction(1))
     return replace(node, args=tuple(map(without_symbols, node.args)))
 
@@ -151,23 +146,29 @@ class _Parser:
         self.position += 1
         return token
 
-    def at(self, *texts: str, kind: str | None = None) -> bool:
+    def at(self, kind: Kind, *texts: str) -> bool:
         token = self.next
-        return token is not None and token.text in texts and (kind is None or token.kind == kind)
+        return token is not None and token.kind == kind and token.text in texts
+
+    def skip(self, kind: Kind, text: str) -> bool:
+        """Whether this token is the next, which is then taken."""
+        found = self.at(kind, text)
+        self.position += found
+        return found
 
     def sum(self) -> Node:
         self.depth += 1
-        if self.depth > MAX_DEPTH:
+        if self.depth > _MAX_DEPTH:
             raise UnreadableError("a formula nested too deeply")
         parts = [self.signed()]
-        while self.at("+", "-", kind="op"):
+        while self.at("op", "+", "-"):
             parts.append(self.signed())
         self.depth -= 1
         return _flat("add", parts)
 
     def signed(self) -> Node:
         negative = False
-        while self.at("+", "-", kind="op"):
+        while self.at("op", "+", "-"):
             negative ^= self.take().text == "-"
         node = self.product()
         if not negative:
@@ -177,21 +178,21 @@ class _Parser:
     def product(self) -> Node:
         node = self.factor()
         while True:
-            if self.at("*", "/", ":", kind="op"):
+            if self.at("op", "*", "/", ":"):
                 operator = self.take().text
-                right = self.factor_signed()
-                node = _flat("mul", (node, right)) if operator == "*" else _quotient(node, right)
+                right = self.behind_signs(self.factor)
+                node = _flat("mul", (node, right)) if operator == "*" else Node("div", (node, right))
             elif self.starts_factor():
                 node = _flat("mul", (node, self.factor()))
             else:
                 return node
 
-    def factor_signed(self) -> Node:
-        if self.at("-", "+", kind="op"):
-            negative = self.take().text == "-"
-            node = self.factor_signed()
-            return Node("neg", (node,)) if negative else node
-        return self.factor()
+    def behind_signs(self, read: Callable[[], Node]) -> Node:
+        if not self.at("op", "-", "+"):
+            return read()
+        negative = self.take().text == "-"
+        node = self.behind_signs(read)
+        return Node("neg", (node,)) if negative else node
 
     def starts_factor(self) -> bool:
         token = self.next
@@ -210,16 +211,13 @@ class _Parser:
             return mixed
         node = self.atom()
         while True:
-            if self.at("^", kind="op"):
-                self.take()
-                node = Node("pow", (node, self.exponent()))
-            elif self.at("!", kind="op"):
-                self.take()
-                if self.at("!", kind="op"):
+            if self.skip("op", "^"):
+                node = Node("pow", (node, self.behind_signs(self.atom)))
+            elif self.skip("op", "!"):
+                if self.at("op", "!"):
                     raise UnreadableError("a double factorial", foreign=True)
                 node = Node("fact", (node,))
-            elif self.at("deg", kind="unit"):
-                self.take()
+            elif self.skip("unit", "deg"):
                 node = Node("mul", (node, Node("div", (Node("sym", name="pi"), Node("num", value=Fraction(180))))))
             else:
                 return node
@@ -249,17 +247,10 @@ class _Parser:
         self.position += length
         return Node("num", value=read_value(whole) + top / bottom)
 
-    def exponent(self) -> Node:
-        if self.at("-", "+", kind="op"):
-            negative = self.take().text == "-"
-            node = self.exponent()
-            return Node("neg", (node,)) if negative else node
-        return self.argument(split=False)
-
-    def argument(self, *, split: bool) -> Node:
-        """What a command or a power takes: a group, or one piece; of `12` behind a fraction's name the 1 alone."""
+    def argument(self) -> Node:
+        """What a command takes: a group, or one piece; of `12` behind a fraction's name the 1 alone."""
         token = self.next
-        if split and token is not None and token.kind == "num" and len(token.text) > 1 and token.text.isdigit():
+        if token is not None and token.kind == "num" and len(token.text) > 1 and token.text.isdigit():
             self.tokens[self.position] = Token("num", token.text[1:])
             return Node("num", value=Fraction(int(token.text[0])))
         return self.atom()
@@ -293,39 +284,30 @@ class _Parser:
     def absolute(self) -> Node:
         self.bars += 1
         node = self.sum()
-        if not self.at("|", kind="op"):
+        if not self.skip("op", "|"):
             raise UnreadableError("a bar that does not close")
-        self.take()
         self.bars -= 1
         return Node("abs", (node,))
 
     def symbol(self, token: Token) -> Node:
         name = token.text + self.subscript()
-        if token.text in _FUNCTION_LETTERS and self.at("(", kind="open"):
-            self.take()
+        if token.text in _FUNCTION_LETTERS and self.skip("open", "("):
             return Node("apply", (self.group("("),), name=name)
         return Node("sym", name=name)
 
     def subscript(self) -> str:
-        if not self.at("_", kind="op"):
+        if not self.skip("op", "_"):
             return ""
-        self.take()
-        if not self.at("{", kind="open"):
+        if not self.skip("open", "{"):
             return f"_{self.take().text}"
-        self.take()
         inside = ""
-        while not self.at("{", kind="close"):
+        while not self.skip("close", "{"):
             inside += self.take().text
-        self.take()
         return f"_{inside}"
 
     def command(self, name: str) -> Node:
-        if name == "frac":
-            top = self.argument(split=True)
-            return _quotient(top, self.argument(split=True))
-        if name == "binom":
-            top = self.argument(split=True)
-            return Node("binom", (top, self.argument(split=True)))
+        if name in {"frac", "binom"}:
+            return Node("div" if name == "frac" else name, (self.argument(), self.argument()))
         if name == "sqrt":
             return self.root()
         if name in {"max", "min", "gcd", "lcm"}:
@@ -333,19 +315,15 @@ class _Parser:
         return self.function(name)
 
     def root(self) -> Node:
-        degree = Node("num", value=Fraction(2))
-        if self.at("[", kind="open"):
-            self.take()
-            degree = self.group("[")
-        return Node("root", (degree, self.argument(split=False)))
+        degree = self.group("[") if self.skip("open", "[") else Node("num", value=Fraction(2))
+        return Node("root", (degree, self.atom()))
 
     def several(self, name: str) -> Node:
         opener = self.take()
         if opener.kind != "open":
             raise UnreadableError(f"{name} without arguments")
         args = [self.sum()]
-        while self.at(",", kind="sep"):
-            self.take()
+        while self.skip("sep", ","):
             args.append(self.sum())
         self.close(opener.text)
         return Node(name, tuple(args))
@@ -353,14 +331,14 @@ class _Parser:
     def function(self, name: str) -> Node:
         power: Node | None = None
         base: Node | None = None
-        while self.at("^", "_", kind="op"):
+        while self.at("op", "^", "_"):
             if self.take().text == "^":
-                power = self.exponent()
+                power = self.behind_signs(self.atom)
             else:
-                base = self.argument(split=True)
+                base = self.argument()
         argument = self.function_argument()
-        if name in _NAMED:
-            node = Node("root", (_root_degree(name), argument)) if name == "cbrt" else Node(name, (argument,))
+        if name == "cbrt":
+            node = Node("root", (Node("num", value=Fraction(3)), argument))
         elif name == "log":
             node = Node("log", (base or Node("num", value=Fraction(10)), argument))
         else:
@@ -380,15 +358,7 @@ class _Parser:
         return _flat("mul", parts)
 
 
-def _quotient(top: Node, bottom: Node) -> Node:
-    return Node("div", (top, bottom))
-
-
-def _root_degree(name: str) -> Node:
-    return Node("num", value=Fraction({"cbrt": 3}.get(name, 2)))
-
-
 def _inverse(name: str, power: Node | None) -> tuple[str, Node | None]:
-    if power is not None and number(power) == -1 and name in {"sin", "cos", "tan", "cot", "sec", "csc"}:
+    if power is not None and number(power) == -1 and name in TRIGONOMETRIC:
         return f"arc{name}", None
     return name, power

@@ -8,6 +8,7 @@ from typing import Literal
 from evals.graders.algebra.expression import Node, number, text
 
 INFINITE = Node("sym", name="inf")
+MINUS_INFINITE = Node("neg", (INFINITE,))
 REALS = "setR"
 
 
@@ -99,6 +100,26 @@ def as_interval(form: Form) -> Form:
     return form
 
 
+def nameless(form: Form) -> Form:
+    """What a form says, without the name that it gives to it."""
+    return form.form if isinstance(form, Named) else form
+
+
+def as_range(form: Form) -> list[Form] | None:
+    """The parts of what is a set of numbers: intervals, and sets of single ones; None where it is none."""
+    form = as_interval(nameless(form))
+    if isinstance(form, Interval):
+        return [form]
+    if isinstance(form, Value) and form.node.name == REALS:
+        return [Interval(MINUS_INFINITE, INFINITE, low_closed=False, high_closed=False)]
+    if isinstance(form, Several) and form.kind == "set":
+        return [form]
+    if isinstance(form, Union) or (isinstance(form, Several) and form.kind == "list"):
+        parts = [as_range(part) for part in (form.parts if isinstance(form, Union) else form.items)]
+        return None if any(part is None for part in parts) else [item for part in parts if part for item in part]
+    return None
+
+
 def canonical(form: Form) -> str:
     """A form as text in which forms that say the same most often are equal."""
     if isinstance(form, Value):
@@ -132,4 +153,5 @@ def _canonical_many(form: Several | Union) -> str:
     parts = [canonical(item) for item in form.items]
     if form.kind in {"list", "set"}:
         return ", ".join(sorted(set(parts)))
-    return ("[{}]" if form.kind == "brackets" else "({})").format(",".join(parts))
+    inside = ",".join(parts)
+    return f"[{inside}]" if form.kind == "brackets" else f"({inside})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from evals.graders.algebra.words import CURRENCIES, FUNCTIONS, SPELLED, UNITS, is_word
@@ -13,7 +13,7 @@ Kind = Literal["num", "sym", "cmd", "op", "rel", "open", "close", "sep", "word",
 
 MAX_CHARS = 2000
 """Characters of an answer that is read; a longer one is none."""
-MAX_TOKENS = 600
+_MAX_TOKENS = 600
 
 
 class UnreadableError(Exception):
@@ -27,7 +27,7 @@ class UnreadableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of an answer; `spaced` says that white space stands before it.
+    """A piece of an answer.
 
     Texts by kind: num `12`, `1,234`, `0.5`, `0.(3)`; sym `x`, `alpha`, `inf`; cmd `frac`, `sqrt`, `sin`, ...;
     op `+ - * / ^ _ ! | & cr pm mp cup cap minus`; rel `= != < > <= >= in ~`; open and close `( [ { set angle floor
@@ -36,7 +36,6 @@ class Token:
 
     kind: Kind
     text: str
-    spaced: bool = False
 
 
 _SIGNS = str.maketrans(
@@ -156,7 +155,10 @@ _CHARS: dict[str, tuple[Kind, str]] = {
     "%": ("unit", "%"),
     ":": ("op", ":"),
 }
-_FORMULA = re.compile(r"[^A-Za-z]*(?:(?<![A-Za-z])[A-Za-z](?![A-Za-z])[^A-Za-z]*)*")
+_GREEK = {
+    *("alpha", "beta", "gamma", "delta", "epsilon", "varepsilon", "zeta", "eta", "theta", "vartheta", "iota", "kappa"),
+    *("lambda", "mu", "nu", "xi", "rho", "sigma", "tau", "upsilon", "phi", "varphi", "chi", "psi", "omega", "ell"),
+}
 
 
 def tokens(text: str) -> list[Token]:
@@ -168,25 +170,31 @@ def tokens(text: str) -> list[Token]:
     if len(text) > MAX_CHARS:
         raise UnreadableError("longer than an answer")
     found = _degrees(list(_lexed(text.translate(_SIGNS), 0)))
-    if len(found) > MAX_TOKENS:
+    if len(found) > _MAX_TOKENS:
         raise UnreadableError("longer than an answer")
     return found
 
 
+def closing_brace(text: str, start: int, stop: int) -> int | None:
+    r"""Where the brace that opens at `start` closes, before `stop`; `\{` and `\}` are none."""
+    level = 0
+    for index in range(start, min(stop, len(text))):
+        escaped = index > start and text[index - 1] == "\\"
+        level += 0 if escaped else {"{": 1, "}": -1}.get(text[index], 0)
+        if level == 0:
+            return index
+    return None
+
+
 def _lexed(text: str, depth: int) -> Iterator[Token]:
-    position, spaced = 0, False
+    position = 0
     while match := _MASTER.match(text, position):
         position = match.end()
-        if match["space"]:
-            spaced = True
-            continue
         if match["cmd"]:
             made, position = _command(match["cmd"][1:], text, position, depth)
-        else:
-            made = _plain(match)
-        for index, token in enumerate(made):
-            yield replace(token, spaced=token.spaced or (spaced and index == 0))
-        spaced = spaced and not made
+            yield from made
+        elif not match["space"]:
+            yield from _plain(match)
 
 
 def _plain(match: re.Match[str]) -> list[Token]:
@@ -215,11 +223,11 @@ def _number(text: str) -> str:
 def _char(char: str) -> list[Token]:
     if char in CURRENCIES:
         return [Token("unit", CURRENCIES[char])]
-    if char in "$`*'\"" and char != "*":
+    if char in "$`'\"":
         return []
     if char in _CHARS:
         return [Token(*_CHARS[char])]
-    if char in ".?" or char == "…":
+    if char in ".?…":
         return [Token("word", ".")]
     raise UnreadableError(f"the sign {char!r}")
 
@@ -288,7 +296,7 @@ def _wrapped(name: str, inside: str, depth: int) -> list[Token]:
     small = text.strip(" .").lower()
     if small in UNITS and (len(small) > 1 or name in {"text", "mbox", "textrm"}) and small not in SPELLED:
         return [Token("unit", UNITS[small])]
-    return [Token("op", " "), *_lexed(text, depth + 1), Token("op", " ")] if text else []
+    return list(_lexed(text, depth + 1))
 
 
 def _argument(text: str, position: int) -> tuple[str, int]:
@@ -297,25 +305,22 @@ def _argument(text: str, position: int) -> tuple[str, int]:
         position += 1
     if text[position : position + 1] != "{":
         return text[position : position + 1], position + 1
-    level = 0
-    for index in range(position, len(text)):
-        level += {"{": 1, "}": -1}.get(text[index], 0) * (text[index - 1] != "\\" or index == position)
-        if level == 0:
-            return text[position + 1 : index], index + 1
-    raise UnreadableError("an open brace")
+    closing = closing_brace(text, position, len(text))
+    if closing is None:
+        raise UnreadableError("an open brace")
+    return text[position + 1 : closing], closing + 1
 
 
 def _degrees(found: list[Token]) -> list[Token]:
-    """A raised circle, in braces or not, as one unit; the marks of fonts are dropped."""
+    """A raised circle, in braces or not, as one unit."""
     out: list[Token] = []
-    plain = [token for token in found if token.text != " "]
-    for token in plain:
+    for token in found:
         if token.kind == "unit" and token.text == "circ":
             while out and out[-1].text in {"^", "{"} and out[-1].kind in {"op", "open"}:
                 out.pop()
             out.append(Token("unit", "deg"))
         elif (token.text == "{" and token.kind == "close" and out and out[-1].text == "deg" and _opened(out) < 1) or (
-            token.text in {"C", "F"} and out and out[-1].text == "deg" and token is plain[-1]
+            token.text in {"C", "F"} and out and out[-1].text == "deg" and token is found[-1]
         ):
             continue
         else:
@@ -325,9 +330,3 @@ def _degrees(found: list[Token]) -> list[Token]:
 
 def _opened(out: list[Token]) -> int:
     return sum({"open": 1, "close": -1}.get(token.kind, 0) for token in out if token.text == "{")
-
-
-_GREEK = {
-    *("alpha", "beta", "gamma", "delta", "epsilon", "varepsilon", "zeta", "eta", "theta", "vartheta", "iota", "kappa"),
-    *("lambda", "mu", "nu", "xi", "rho", "sigma", "tau", "upsilon", "phi", "varphi", "chi", "psi", "omega", "ell"),
-}

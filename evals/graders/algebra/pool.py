@@ -26,9 +26,12 @@ CPU_S = 2.0
 WALL_S = 120.0
 """Seconds after which a process that neither answers nor uses up its CPU time is given up."""
 _MAX_WORKERS = 4
-_ROOT = Path(__file__).parents[3]
-_START = "import sys; sys.path[:0] = [sys.argv[1]]; from evals.graders.algebra.worker import main; main({cpu_s})"
-_ENVIRONMENT = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "LC_ALL": "C.UTF-8"}
+_ENVIRONMENT = {
+    "PYTHONPATH": str(Path(__file__).parents[3]),
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "LC_ALL": "C.UTF-8",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class _Worker:
         """Start it and wait until it has loaded what it needs."""
         self.wall_s = wall_s
         self.process = subprocess.Popen(  # noqa: S603 - our own code
-            [sys.executable, "-s", "-P", "-c", _START.format(cpu_s=cpu_s), str(_ROOT)],
+            [sys.executable, "-s", "-P", "-m", "evals.graders.algebra.worker", str(cpu_s)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -157,24 +160,21 @@ class Checkers:
             self._sound.add(gold)
         return Verdict(right=False, reason=f"could not be read in time ({what})")
 
-    def _ask(self, request: dict[str, Any]) -> Verdict | str:
+    def _ask(self, request: dict[str, Any], *, again: bool = True) -> Verdict | str:
         """The verdict, or what ran out over the request."""
-        for attempt in (1, 2):
-            try:
-                with self._worker() as worker:
-                    reply = worker.ask(request)
-            except _EndedError as error:
-                if error.by_answer:
-                    return str(error)
-                if attempt == 2:  # noqa: PLR2004 - once more, for what somebody else killed
-                    raise GraderError(f"the checker of mathematics failed: {error}") from error
-            else:
-                if "failed" in reply:
-                    raise GraderError(
-                        f"the checker of mathematics failed on {request['gold'][:80]!r}: {reply['failed']}"
-                    )
-                return str(reply["blown"]) if "blown" in reply else Verdict(reply["right"], reply["reason"])
-        raise AssertionError("unreachable")
+        try:
+            with self._worker() as worker:
+                reply = worker.ask(request)
+        except _EndedError as error:
+            if error.by_answer:
+                return str(error)
+            if again:
+                # Somebody else may have killed it.
+                return self._ask(request, again=False)
+            raise GraderError(f"the checker of mathematics failed: {error}") from error
+        if "failed" in reply:
+            raise GraderError(f"the checker of mathematics failed on {request['gold'][:80]!r}: {reply['failed']}")
+        return str(reply["blown"]) if "blown" in reply else Verdict(reply["right"], reply["reason"])
 
     @contextlib.contextmanager
     def _worker(self) -> Iterator[_Worker]:

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise
 
-from evals.graders.algebra.expression import Node, number, parse, symbols
+from evals.graders.algebra.expression import CONSTANTS, Node, number, parse, symbols
 from evals.graders.algebra.forms import (
     INFINITE,
+    MINUS_INFINITE,
     REALS,
     Form,
     Interval,
@@ -25,13 +26,13 @@ from evals.graders.algebra.forms import (
 from evals.graders.algebra.lexer import Token, UnreadableError, tokens
 from evals.graders.algebra.words import ARTICLES, BASES, CHANGING, SYNONYMS
 
-MAX_ITEMS = 60
-_CONSTANTS = frozenset(("pi", "e", "i", "inf"))
+_MAX_ITEMS = 60
 _MAX_SIGNS = 4
 """Plus-minus signs of one formula, each of which doubles what it stands for."""
 _MATRICES = {"matrix", "pmatrix", "bmatrix", "Bmatrix", "array", "smallmatrix"}
 _FLIPPED = {">": "<", ">=": "<="}
 _INEQUALITIES = {"<", "<=", ">", ">="}
+_STOPS = {".", ",", ";", ":", "cr"}
 
 
 def read(answer: str) -> Form:
@@ -59,19 +60,16 @@ def words(answer: str) -> str:
 
 def _wordy(found: Sequence[Token]) -> bool:
     """Whether an answer is a word or phrase: no formula stands in it but single letters, as in `triangle ABC`."""
-    kinds = {token.kind for token in found}
-    inside = [token for token in found if token.kind not in {"word", "sep"} and token.text not in "-()"]
-    return "word" in kinds and not any(token.kind in {"num", "cmd", "rel"} for token in found) and all(
-        token.kind in {"sym", "unit", "open", "close", "op"} for token in inside
-    ) and not any(token.kind == "op" for token in inside)  # fmt: skip
+    kinds = {token.kind for token in found if token.text != "-"}
+    return "word" in kinds and not kinds & {"num", "cmd", "rel", "op"}
 
 
 def _trimmed(found: Sequence[Token]) -> list[Token]:
     """Without periods and separators at the ends, and braces around all."""
     kept = list(found)
-    while kept and (kept[-1].text in {".", ",", ";", "cr", ":"} or (kept[-1].text == "-" and len(kept) > 1)):
+    while kept and (kept[-1].text in _STOPS or (kept[-1].text == "-" and len(kept) > 1)):
         kept.pop()
-    while kept and kept[0].text in {".", ",", ";", ":", "cr"}:
+    while kept and kept[0].text in _STOPS:
         kept.pop(0)
     if len(kept) > 2 and kept[0].text == "{" and _closing(kept, 0) == len(kept) - 1:  # noqa: PLR2004 - two braces
         return _trimmed(kept[1:-1])
@@ -119,7 +117,7 @@ def _whole(found: list[Token]) -> Form:
     """One answer, or a list of several."""
     parts, _ = _split(found, {"sep", "op"}, ",", ";", "or", "cr")
     parts = [part for part in map(_trimmed, parts) if part]
-    if len(parts) > MAX_ITEMS:
+    if len(parts) > _MAX_ITEMS:
         raise UnreadableError("a list of many")
     while len(parts) > 1 and all(token.kind == "word" and token.text not in CHANGING for token in parts[-1]):
         parts.pop()
@@ -135,25 +133,26 @@ def _list(items: Sequence[Form]) -> Form:
     flat: list[Form] = []
     for item in items:
         flat.extend(item.items if isinstance(item, Several) and item.kind == "list" else [item])
-    if len(flat) > MAX_ITEMS:
+    if len(flat) > _MAX_ITEMS:
         raise UnreadableError("a list of many")
     return Several("list", tuple(flat))
 
 
 def _part(found: list[Token]) -> Form:
     """One answer: a relation, a union, something in brackets, or a value."""
+    found = _trimmed(found)
     relations, signs = _split(found, {"rel"})
     if signs:
         return _relation(relations, signs)
     parts, _ = _split(found, {"op"}, "cup")
     if len(parts) > 1:
-        return Union(tuple(_part(_trimmed(part)) for part in parts))
+        return Union(tuple(map(_part, parts)))
     parts, _ = _split(found, {"op"}, "minus")
     if len(parts) == 2:  # noqa: PLR2004 - what is left and what is taken away
-        return _without(_trimmed(parts[0]), _trimmed(parts[1]))
+        return _without(_trimmed(parts[0]), parts[1])
     parts, _ = _split(found, {"op"}, ":")
     if len(parts) > 2:  # noqa: PLR2004 - 1:2:3
-        return Several("ratio", tuple(_part(_trimmed(part)) for part in parts))
+        return Several("ratio", tuple(map(_part, parts)))
     if not found:
         raise UnreadableError("nothing")
     if found[0].kind == "open" and _closing(found, 0) == len(found) - 1:
@@ -184,7 +183,7 @@ def _tuple(opener: str, closer: str, parts: list[list[Token]]) -> Form:
     if any(token.text in {"pm", "mp"} for part in parts for token in part):
         variants = _expanded([token for part in parts for token in (*part, Token("sep", ","))][:-1])
         return _list([_tuple(opener, closer, _split(variant, {"sep"})[0]) for variant in variants])
-    items = tuple(_part(_trimmed(part)) for part in parts)
+    items = tuple(map(_part, parts))
     if opener not in {closer, "angle"}:
         low, high = _ends(items)
         return Interval(low, high, opener == "[", closer == "[")
@@ -201,7 +200,7 @@ def _ends(items: tuple[Form, ...]) -> tuple[Node, Node]:
 
 def _flattened(parts: list[list[Token]]) -> tuple[Form, ...]:
     """The members of a set, plus-minus written out."""
-    listed = _list([_part(_trimmed(part)) for part in parts if _trimmed(part)])
+    listed = _list([_part(part) for part in parts if _trimmed(part)])
     return listed.items if isinstance(listed, Several) else (listed,)
 
 
@@ -239,22 +238,17 @@ def _without(left: list[Token], right: list[Token]) -> Form:
     taken = _part(right)
     if len(left) != 1 or left[0].text != REALS or not isinstance(taken, Several):
         raise UnreadableError("a difference of sets", foreign=True)
-    return but([item.node for item in taken.items if isinstance(item, Value)])
+    return _but([item.node for item in taken.items if isinstance(item, Value)])
 
 
-def but(holes: list[Node]) -> Form:
-    """All real numbers but these, as a union of intervals.
-
-    Raises:
-        UnreadableError: their order can not be told.
-    """
+def _but(holes: list[Node]) -> Form:
+    """All real numbers but these, as a union of intervals; their order has to be known."""
     known = [(number(node), node) for node in holes]
     if not known or (len(known) > 1 and any(value is None for value, _ in known)):
         raise UnreadableError("holes in no known order", foreign=True)
     ordered = [node for _, node in sorted(known, key=lambda pair: pair[0] or Fraction(0))]
-    ends = [Node("neg", (INFINITE,)), *ordered, INFINITE]
-    pairs = pairwise(ends)
-    return Union(tuple(Interval(low, high, low_closed=False, high_closed=False) for low, high in pairs))
+    ends = pairwise([MINUS_INFINITE, *ordered, INFINITE])
+    return Union(tuple(Interval(low, high, low_closed=False, high_closed=False) for low, high in ends))
 
 
 def _french(found: list[Token]) -> Form | None:
@@ -265,7 +259,7 @@ def _french(found: list[Token]) -> Form | None:
     if not any(outward):
         return None
     parts, _ = _split(found[1:-1], {"sep"})
-    low, high = _ends(tuple(_part(_trimmed(part)) for part in parts))
+    low, high = _ends(tuple(map(_part, parts)))
     return Interval(low, high, not outward[0] and found[0].text == "[", not outward[1] and found[-1].text == "[")
 
 
@@ -274,17 +268,17 @@ def _relation(parts: list[list[Token]], signs: list[str]) -> Form:
     if "~" in signs:
         at = signs.index("~")
         exact = _part_of(parts[: at + 1], signs[:at])
-        rounded = _part(_trimmed(parts[at + 1]))
+        rounded = _part(parts[at + 1])
         return Named(exact, rounded) if isinstance(exact, str) else Rounded(exact, rounded)
     if any(not part for part in parts):
         raise UnreadableError("a relation with an empty side")
     if set(signs) == {"="}:
         return _equation(parts)
     if signs == ["in"]:
-        return Named(_name(parts[0]) or "", _part(_trimmed(parts[1])))
+        return Named(_name(parts[0]) or "", _part(parts[1]))
     if signs == ["!="]:
         name, node = _name(parts[0]), parse(parts[1])
-        return Relation("!=", parse(parts[0]), node) if not name or symbols(node) else Named(name, but([node]))
+        return Relation("!=", parse(parts[0]), node) if not name or symbols(node) else Named(name, _but([node]))
     if set(signs) <= _INEQUALITIES and len(signs) <= 2:  # noqa: PLR2004 - a < x < b
         return _inequality(parts, signs)
     raise UnreadableError("a chain of relations", foreign=True)
@@ -295,21 +289,21 @@ def _part_of(parts: list[list[Token]], signs: list[str]) -> Form | str:
     if signs:
         return _relation(parts, signs)
     name = _name(parts[0])
-    return name if name is not None else _part(_trimmed(parts[0]))
+    return name if name is not None else _part(parts[0])
 
 
 def _equation(parts: list[list[Token]]) -> Form:
     """Of `x = ... = 5` the name and the last value; else the equation."""
     name = _name(parts[0])
     if name is not None:
-        return Named(name, _part(_trimmed(parts[-1])))
+        return Named(name, _part(parts[-1]))
     if (last := _name(parts[-1])) and len(parts) == 2:  # noqa: PLR2004 - 5 = x
-        return Named(last, _part(_trimmed(parts[0])))
+        return Named(last, _part(parts[0]))
     return Relation("=", parse(parts[-2]), _signed_node(parts[-1]))
 
 
 def _signed_node(part: list[Token]) -> Node:
-    form = _part(_trimmed(part))
+    form = _part(part)
     if isinstance(form, Value):
         return form.node
     raise UnreadableError("an equation of what is no formula", foreign=True)
@@ -329,7 +323,7 @@ def _inequality(parts: list[list[Token]], signs: list[str]) -> Form:
     if len(nodes) != 2:  # noqa: PLR2004 - a < b
         raise UnreadableError("a chain of bounds", foreign=True)
     if names[0] and names[0] not in symbols(nodes[1]):
-        return Named(names[0], Interval(Node("neg", (INFINITE,)), nodes[1], low_closed=False, high_closed=closed[0]))
+        return Named(names[0], Interval(MINUS_INFINITE, nodes[1], low_closed=False, high_closed=closed[0]))
     if names[1] and names[1] not in symbols(nodes[0]):
         return Named(names[1], Interval(nodes[0], INFINITE, closed[0], high_closed=False))
     return Relation(signs[0], *nodes)
@@ -337,10 +331,10 @@ def _inequality(parts: list[list[Token]], signs: list[str]) -> Form:
 
 def _name(part: Sequence[Token]) -> str | None:
     """The name that a side of an equation is; empty where it is one that does not tell; None where it is a formula."""
-    part = [token for token in part if token.text != "{" or token.kind == "op"]
+    part = [token for token in part if token.text != "{"]
     if not part:
         return None
-    if part[0].kind == "sym" and part[0].text not in _CONSTANTS and not part[0].text.startswith("set"):
+    if part[0].kind == "sym" and part[0].text not in CONSTANTS and not part[0].text.startswith("set"):
         name = _symbol_name(part[0].text, part[1:])
         if name is not None:
             return name
@@ -383,14 +377,14 @@ def _expanded(found: list[Token]) -> list[list[Token]]:
         variant = list(found)
         for index, at in enumerate(places):
             upper = choice == 0 if joint else not choice >> index & 1
-            variant[at] = Token("op", "+" if upper == (found[at].text == "pm") else "-", found[at].spaced)
+            variant[at] = Token("op", "+" if upper == (found[at].text == "pm") else "-")
         out.append(variant)
     return out
 
 
 def _value(found: list[Token]) -> Form:
     """A formula with what stands around it: currency, unit, per cent, the base of its digits, words."""
-    kept, base = _based(list(found))
+    kept, base = _based(found)
     units: set[str] = set()
     kept = _before(kept, units)
     kept = _behind(kept, units)

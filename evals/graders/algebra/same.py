@@ -12,16 +12,17 @@ from fractions import Fraction
 
 from evals.graders.algebra.expression import Node, contains, renamed, symbols
 from evals.graders.algebra.value import Evaluator, TooLargeError, UndefinedError, Value
+from evals.graders.algebra.words import TRIGONOMETRIC
 from trinity.canonical import sha256
 
 _POINTS = 10
 _ENOUGH = 3
 _CLOSE = 30
 """Decimal digits to which two values agree that count as equal."""
-_SIMPLE = 10**15
+_MAX_DENOMINATOR = 10**15
 """A fraction with a larger denominator only approximates an irrational value."""
 _MAX_SYMBOLS = 20
-_CANCELLING = ("add", "sin", "cos", "tan", "cot", "sec", "csc", "ln", "log")
+_CANCELLING = ("add", *TRIGONOMETRIC, "ln", "log")
 _WHOLE = frozenset("nkmNKM")
 """Symbols that most often stand for whole numbers."""
 
@@ -150,7 +151,7 @@ def _near(evaluator: Evaluator, one: Value, other: Value, *, rest: bool = False)
     if isinstance(one, Fraction) and isinstance(other, Fraction):
         return one == other
     for value in (one, other):
-        if isinstance(value, Fraction) and value.denominator > _SIMPLE and not evaluator.symbols:
+        if isinstance(value, Fraction) and value.denominator > _MAX_DENOMINATOR and not evaluator.symbols:
             return False
     left, right = evaluator.real(one), evaluator.real(other)
     if evaluator.mp.isinf(left) or evaluator.mp.isinf(right):

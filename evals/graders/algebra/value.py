@@ -9,6 +9,7 @@ from math import comb, factorial, gcd, lcm
 from typing import TYPE_CHECKING, Any
 
 from evals.graders.algebra.expression import Node
+from evals.graders.algebra.words import HYPERBOLIC, TRIGONOMETRIC
 from trinity.canonical import sha256
 
 if TYPE_CHECKING:
@@ -135,9 +136,6 @@ class Evaluator:
             return self._pow(radicand, 1 / degree)
         return self._general_power(self.real(radicand), 1 / self.real(degree))
 
-    def _sqrt(self, radicand: Value) -> Value:
-        return self._root(Fraction(2), radicand)
-
     def _log(self, base: Value, argument: Value) -> Value:
         return self.mp.ln(self.real(argument)) / self.mp.ln(self.real(base))
 
@@ -192,9 +190,8 @@ def _context() -> tuple[MPContext, dict[str, Callable[..., Value]]]:
 
     mp = mpmath.mp.clone()
     mp.dps = DIGITS
-    plain = ("sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh", "ln", "exp")
-    inverted = ("sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh")
-    functions = {name: getattr(mp, name) for name in plain}
+    inverted = (*TRIGONOMETRIC, *HYPERBOLIC)
+    functions = {name: getattr(mp, name) for name in (*inverted, "ln", "exp")}
     return mp, functions | {f"arc{name}": getattr(mp, f"a{name}") for name in inverted}
 
 

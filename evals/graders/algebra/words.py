@@ -6,9 +6,11 @@ import re
 from typing import Literal
 
 CURRENCIES = {"€": "euro", "£": "pound sterling", "¥": "yen", "₹": "rupee", "¢": "cent"}
+TRIGONOMETRIC = ("sin", "cos", "tan", "cot", "sec", "csc")
+HYPERBOLIC = ("sinh", "cosh", "tanh")
 FUNCTIONS = {
-    **{name: name for name in ("sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh", "log", "ln", "exp")},
-    **{f"arc{name}": f"arc{name}" for name in ("sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh")},
+    **{name: name for name in (*TRIGONOMETRIC, *HYPERBOLIC, "log", "ln", "exp")},
+    **{f"arc{name}": f"arc{name}" for name in (*TRIGONOMETRIC, *HYPERBOLIC)},
     **{f"a{name}": f"arc{name}" for name in ("sin", "cos", "tan")},
     **{name: name for name in ("max", "min", "gcd", "lcm", "floor", "ceil", "abs", "sqrt", "cbrt")},
     "lg": "log",
@@ -29,7 +31,8 @@ _ALIASES: dict[str, tuple[str, ...]] = {
     "cm": ("centimeter", "centimetre"),
     "m": ("meter", "metre"),
     "km": ("kilometer", "kilometre"),
-    "in": ("inch", "inche"),
+    # Not `in`, which is a word.
+    "inch": ("inche",),
     "ft": ("foot", "feet"),
     "yd": ("yard",),
     "mi": ("mile",),
@@ -67,76 +70,25 @@ UNITS: dict[str, str] = {
     **{spelling: "" for name in _NEUTRAL for spelling in (name, f"{name}s")},
 }
 """Spelling -> unit; the empty one agrees with every other."""
-UNITS.pop("in")
-UNITS.pop("ins")
 _SHORT = re.compile("be|by|do|he|if|in|is|it|my|no|of|on|so|to|up|us|we")
-BASES = {
-    "two": 2,
-    "three": 3,
-    "four": 4,
-    "five": 5,
-    "six": 6,
-    "seven": 7,
-    "eight": 8,
-    "nine": 9,
-    "ten": 10,
-    "twelve": 12,
-    "sixteen": 16,
-}
+BASES = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
+         "twelve": 12, "sixteen": 16}  # fmt: skip
 CHANGING = frozenset(
     (
         *("minus", "plus", "negative", "not", "half", "halves", "third", "thirds", "quarter", "quarters", "fourths"),
         *("fifth", "fifths", "tenths", "hundredths", "dozen", "dozens", "hundred", "hundreds", "thousand", "thousands"),
-        *(
-            "million",
-            "millions",
-            "billion",
-            "billions",
-            "trillion",
-            "times",
-            "over",
-            "divided",
-            "multiplied",
-            "squared",
-        ),
-        *(
-            "cubed",
-            "factorial",
-            "choose",
-            "less",
-            "more",
-            "least",
-            "most",
-            "than",
-            "under",
-            "without",
-            "except",
-            "never",
-        ),
-        *(
-            "between",
-            "twice",
-            "double",
-            "root",
-            "power",
-            "modulo",
-            "mod",
-            "base",
-            "two",
-            "three",
-            "four",
-            "five",
-            "six",
-        ),
-        *("seven", "eight", "nine", "ten", "eleven", "twelve", "above", "below", "undefined", "unknown", "cannot"),
+        *("million", "millions", "billion", "billions", "trillion", "times", "over", "divided", "multiplied"),
+        *("squared", "cubed", "factorial", "choose", "less", "more", "least", "most", "than", "under", "without"),
+        *("except", "never", "between", "twice", "double", "root", "power", "modulo", "mod", "base", "two", "three"),
+        *("four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "above", "below", "undefined"),
+        *("unknown", "cannot"),
     )
 )
 """Words beside a number that make it another, or none."""
 SYNONYMS = {
-    **dict.fromkeys(
-        ("no solution", "no solutions", "no real solution", "no real solutions", "\\emptyset"), "empty set"
-    ),
-    **dict.fromkeys(("\\varnothing", "there are no solutions", "there is no solution", "empty"), "empty set"),
+    **dict.fromkeys(("no solution", "no solutions", "no real solution", "no real solutions"), "empty set"),
+    **dict.fromkeys(("there is no solution", "there are no solutions", "empty"), "empty set"),
+    **dict.fromkeys(("\\emptyset", "\\varnothing"), "empty set"),
     **dict.fromkeys(("does not exist", "dne", "not defined", "is undefined"), "undefined"),
 }
 """Phrases that mean the same."""

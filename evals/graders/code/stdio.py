@@ -49,13 +49,12 @@ async def grade_stdio(
         GraderError: there are no tests, or the sandbox failed.
     """
     require(tests)
-    preamble = f'__import__("sys").setrecursionlimit({RECURSION})\n{starter}' if starter else ""
-    program = Program(_RUNNER.format(starter=preamble, source=ascii(source)), preload=PRELOAD)
+    program = running(source, starter)
     # The first one alone: most programs that fail do so at once.
     for start in (0, *range(1, len(tests), _AT_ONCE)):
         some = tests[start : start + _AT_ONCE if start else 1]
         outcomes = await asyncio.gather(
-            *(_run(sandbox, program, test, limits) for test in some), return_exceptions=True
+            *(printed(sandbox, program, test, limits) for test in some), return_exceptions=True
         )
         for number, (test, outcome) in enumerate(zip(some, outcomes, strict=True), start=start + 1):
             # In their order: a failure counts only where all before it passed, however fast each of them was.
@@ -66,7 +65,14 @@ async def grade_stdio(
     return passed(len(tests))
 
 
-async def _run(sandbox: Sandbox, program: Program, test: StdioTest, limits: Limits) -> Outcome:
+def running(source: str, starter: str = STARTER) -> Program:
+    """The program that runs `source` after its `starter`, without a bound on the digits of numbers."""
+    preamble = f'__import__("sys").setrecursionlimit({RECURSION})\n{starter}' if starter else ""
+    return Program(_RUNNER.format(starter=preamble, source=ascii(source)), preload=PRELOAD)
+
+
+async def printed(sandbox: Sandbox, program: Program, test: StdioTest, limits: Limits) -> Outcome:
+    """What a program does with a test's input, with room for what the test wants."""
     stdin = test.stdin.encode("utf-8", "surrogatepass")
     room = max(limits.output_bytes, 2 * len(test.stdout) + MIB)
     return await sandbox.run(replace(program, stdin=stdin), replace(limits, output_bytes=room))

@@ -12,6 +12,29 @@ HEAD = struct.Struct(">cI")
 CHUNK = 1 << 18
 
 
+class Frames:
+    """Bytes as they come, cut into frames."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def add(self, chunk: bytes) -> None:
+        """Take in what came."""
+        self._bytes += chunk
+
+    def take(self) -> tuple[bytes, bytes] | None:
+        """The next complete frame, if there is one."""
+        if len(self._bytes) < HEAD.size:
+            return None
+        kind, length = HEAD.unpack_from(self._bytes)
+        end = HEAD.size + length
+        if len(self._bytes) < end:
+            return None
+        body = bytes(memoryview(self._bytes)[HEAD.size : end])
+        del self._bytes[:end]
+        return kind, body
+
+
 class Link:
     """Both directions of the connection to the host; nothing here blocks but `wait` and `drain`.
 
@@ -25,7 +48,7 @@ class Link:
         self.source, self.sink = source, sink
         self.closed = False
         self.outgoing = bytearray()
-        self._incoming = bytearray()
+        self._incoming = Frames()
         for stream in (source, sink):
             os.set_blocking(stream, False)
 
@@ -38,19 +61,11 @@ class Link:
         except OSError:
             chunk = b""
         self.closed = not chunk
-        self._incoming += chunk
+        self._incoming.add(chunk)
 
     def take(self) -> tuple[bytes, bytes] | None:
         """The next complete frame, if there is one."""
-        if len(self._incoming) < HEAD.size:
-            return None
-        kind, length = HEAD.unpack_from(self._incoming)
-        end = HEAD.size + length
-        if len(self._incoming) < end:
-            return None
-        body = bytes(memoryview(self._incoming)[HEAD.size : end])
-        del self._incoming[:end]
-        return kind, body
+        return self._incoming.take()
 
     def wait(self) -> tuple[bytes, bytes] | None:
         """The next frame; None when the host has gone."""

@@ -9,9 +9,9 @@ import pytest
 
 from evals.graders.arrangement import candidates, first_solution, fulfils, packed
 from evals.sandbox.base import Limits, Outcome, Program, Sandbox
-from evals.sandbox.build import sandbox
 from tests.evals.tasks.rows_puzzles import autologi
-from trinity.errors import ConfigError, GraderError
+from tests.sandboxes import isolated
+from trinity.errors import GraderError
 
 CODE: dict[str, str] = autologi(1)[0]["code"]
 RIGHT = {"left": {"Ann", "Cid"}, "right": {"Ben"}}
@@ -21,11 +21,7 @@ LIMITS = Limits(cpu_s=5.0)
 @pytest.fixture
 async def box() -> AsyncIterator[Sandbox]:
     """A sandbox, where this machine has one."""
-    made = sandbox({"kind": "bubblewrap", "workers": 1, "python": None})
-    try:
-        await made.ready()
-    except ConfigError as error:
-        pytest.skip(str(error))
+    made = await isolated()
     yield made
     await made.close()
 

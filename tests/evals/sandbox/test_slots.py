@@ -28,6 +28,16 @@ async def test_in_order() -> None:
     assert order == list(range(9))
 
 
+async def refused(slots: Slots) -> bool:
+    """Whether there is no slot to be had now: none was made on the way."""
+    waiting = asyncio.create_task(slots.take())
+    await asyncio.sleep(0)
+    taken = waiting.done()
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    return not taken
+
+
 async def test_cancelled_while_waiting() -> None:
     """One that is cancelled while it waits takes nothing."""
     slots = Slots(1)
@@ -36,8 +46,10 @@ async def test_cancelled_while_waiting() -> None:
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
+    assert waiting.cancelled()
     slots.give()
     await asyncio.wait_for(slots.take(), 1)
+    assert await refused(slots)
 
 
 async def test_cancelled_while_being_served() -> None:
@@ -56,6 +68,7 @@ async def test_cancelled_while_being_served() -> None:
         if not first.cancelled():
             slots.give()
         await asyncio.wait_for(second, 1)
+        assert await refused(slots)
 
 
 def test_across_loops() -> None:
@@ -95,3 +108,4 @@ def test_a_loop_that_has_ended() -> None:
     ended.close()
     slots.give()
     asyncio.run(asyncio.wait_for(slots.take(), 1))
+    assert asyncio.run(refused(slots))

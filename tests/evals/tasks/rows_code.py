@@ -10,9 +10,6 @@ from typing import Any
 
 from tests.evals.tasks.rows import rated
 
-UNSAFE = {"kind": "none", "i_know_that_generated_code_can_do_anything": True}
-"""A sandbox that works everywhere; the programs of these rows are ours."""
-
 
 def humaneval(count: int) -> list[dict[str, Any]]:
     """Rows as in openai/openai_humaneval; the prompt defines a helper that the check uses."""

@@ -17,12 +17,11 @@ from evals.tasks.ar_bench import (
     read_guess,
     word_f1,
 )
-from evals.tasks.base import SPLITS
 from tests.evals.tasks.rows import write
 from tests.evals.tasks.rows_puzzles import cases, numbers, situations
 from trinity.errors import ConfigError, DataError, GraderError
 from trinity.splits import check_disjoint
-from trinity.types import Completion, Episode, Grade, Item, Split, Usage
+from trinity.types import SPLITS, Completion, Episode, Grade, Item, Split, Usage
 
 
 def make(task: type[ARBench], path: Path | None, **changed: Any) -> Any:

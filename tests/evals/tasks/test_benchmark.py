@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from evals.tasks.benchmark import REPEATED, Benchmark, filled, prompt_text
-from evals.tasks.hub import Row
+from evals.tasks.hub import Row, Source
 from tests.evals.tasks.rows import write
 from trinity.errors import ConfigError, DataError
 from trinity.types import Item, Split
@@ -236,3 +236,22 @@ def test_a_task_of_another_package_has_its_prompt_beside_it(tmp_path: Path, monk
     assert task(path, kinds[0]).open(item)[0]["content"] == "Sum up: 1 + 1?"
     with pytest.raises(ConfigError, match=r"no prompt .*prompts.acme_without\.txt; write one"):
         task(path, kinds[1]).open(item)
+
+
+def test_training_rows_may_be_in_another_data_set(tmp_path: Path) -> None:
+    """A split there is read from the source that the task names for it."""
+    files = {
+        "train": write(tmp_path / "others.jsonl", rows(4, start=100)),
+        "test": write(tmp_path / "own.jsonl", rows(3)),
+    }
+
+    class Elsewhere(Parted):
+        """Its training rows stand in a file of their own."""
+
+        def source_of(self, there: str) -> Source:
+            """One of two files."""
+            return Source(self.name, self.repo, None, None, files[there])
+
+    parted = task(tmp_path, Elsewhere)
+    assert {item.split()[0] for item in (*ids(parted, "train"), *ids(parted, "val"))} == {"100", "101", "102", "103"}
+    assert len(ids(parted, "test")) == 3

@@ -11,7 +11,7 @@ from typing import Any
 import chess
 import pytest
 
-from evals.tasks.base import SPLITS, SplitTask
+from evals.tasks.base import SplitTask
 from evals.tasks.easy2hard_amc import Easy2HardAMC
 from evals.tasks.easy2hard_lichess import Easy2HardLichess
 from evals.tasks.lichess import LichessPuzzles, motif
@@ -19,7 +19,7 @@ from tests.evals.tasks.rows import e2h_amc, e2h_lichess, lichess, write
 from trinity.config import build
 from trinity.errors import ConfigError, DataError
 from trinity.splits import check_disjoint
-from trinity.types import Episode, Item, Task
+from trinity.types import SPLITS, Episode, Item, Task
 
 Make = Callable[..., SplitTask]
 Rows = Callable[[int], list[dict[str, Any]]]

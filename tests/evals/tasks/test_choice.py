@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from evals.tasks.base import SPLITS
 from evals.tasks.benchmark import REPEATED
 from evals.tasks.choice import ChoiceTask, is_misread, place_of
 from evals.tasks.gpqa import GPQA
@@ -25,7 +24,7 @@ from tests.evals.tasks.rows import write
 from trinity.config import build
 from trinity.errors import ConfigError, DataError
 from trinity.splits import check_disjoint
-from trinity.types import Episode, Item
+from trinity.types import SPLITS, Episode, Item
 
 Make = Callable[..., ChoiceTask]
 Rows = list[dict[str, Any]]

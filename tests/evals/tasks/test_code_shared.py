@@ -14,7 +14,7 @@ from evals.tasks.codeforces import Codeforces
 from evals.tasks.cruxeval import CRUXEval
 from evals.tasks.humaneval import HumanEval
 from evals.tasks.mbpp import MBPP
-from tests.evals.tasks.rows_code import UNSAFE
+from tests.sandboxes import TRUSTED
 from trinity.types import Episode, Item
 
 ITEMS = Path(__file__).parents[4] / "shared" / "data" / "items"
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.shared_data, pytest.mark.skipif(not ITEMS.exists(), re
 
 def make(task: Any, file: str, **changed: Any) -> Any:
     """A task of all rows of a file."""
-    settings = {"data_seed": 0, "n_train": 0, "n_val": 0, "n_test": None, "path": ITEMS / file, "sandbox": UNSAFE}
+    settings = {"data_seed": 0, "n_train": 0, "n_val": 0, "n_test": None, "path": ITEMS / file, "sandbox": TRUSTED}
     return task(**{**settings, **changed})
 
 

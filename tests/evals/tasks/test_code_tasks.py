@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from evals.tasks.base import SPLITS
 from evals.tasks.bigcodebench import BigCodeBench
 from evals.tasks.code import ProgramTask, fenced
 from evals.tasks.codeforces import Codeforces
@@ -20,11 +19,11 @@ from evals.tasks.livecodebench import LiveCodeBench
 from evals.tasks.mbpp import MBPP
 from tests.evals.tasks import rows_code
 from tests.evals.tasks.rows import write
-from tests.evals.tasks.rows_code import UNSAFE
+from tests.sandboxes import TRUSTED
 from trinity.config import build
 from trinity.errors import ConfigError, DataError, GraderError
 from trinity.splits import check_disjoint
-from trinity.types import Episode, Item
+from trinity.types import SPLITS, Episode, Item
 
 Rows = Callable[[int], list[dict[str, Any]]]
 
@@ -51,7 +50,7 @@ NAMES = [case.task.name for case in CASES]  # type: ignore[attr-defined]
 
 def make(task: Callable[..., Any], path: Path, **changed: Any) -> Any:
     """A task of 4 training, 3 validation and 6 test items."""
-    settings = {"data_seed": 0, "n_train": 4, "n_val": 3, "n_test": 6, "path": path, "sandbox": UNSAFE}
+    settings = {"data_seed": 0, "n_train": 4, "n_val": 3, "n_test": 6, "path": path, "sandbox": TRUSTED}
     return task(**{**settings, **changed})
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from evals.tasks.cruxeval import CRUXEval
 from evals.tasks.literals import canonical_value, read_arguments, read_value
 from tests.evals.tasks.rows import write
-from tests.evals.tasks.rows_code import UNSAFE, cruxeval
+from tests.evals.tasks.rows_code import cruxeval
+from tests.sandboxes import TRUSTED
 from trinity.errors import DataError
 from trinity.types import Episode, Item
 
@@ -25,7 +26,7 @@ VALUES = st.recursive(
 def make(path: Path, row: dict[str, Any] | None = None, **changed: Any) -> tuple[CRUXEval, Item]:
     """The task and its one item."""
     data = [{**cruxeval(1)[0], **(row or {})}]
-    settings = {"data_seed": 0, "n_train": 0, "n_val": 0, "n_test": 1, "sandbox": UNSAFE, **changed}
+    settings = {"data_seed": 0, "n_train": 0, "n_val": 0, "n_test": 1, "sandbox": TRUSTED, **changed}
     made = CRUXEval(path=write(path / "rows.jsonl", data), **settings)
     (item,) = made.items("test")
     return made, item

@@ -16,7 +16,8 @@ from evals.tasks import hidden_tests
 from evals.tasks.hidden_tests import read_tests
 from evals.tasks.livecodebench import LiveCodeBench
 from tests.evals.tasks.rows import write
-from tests.evals.tasks.rows_code import UNSAFE, livecodebench, packed
+from tests.evals.tasks.rows_code import livecodebench, packed
+from tests.sandboxes import TRUSTED
 from trinity.errors import DataError
 from trinity.types import Split
 
@@ -26,7 +27,7 @@ TESTS = [{"input": "1 2\n", "output": "ä\n", "testtype": "stdin"}]
 def make(path: Path, **changed: Any) -> LiveCodeBench:
     """A task of all test items."""
     return LiveCodeBench(**{
-        "data_seed": 0, "n_train": 0, "n_val": 0, "n_test": None, "path": path, "sandbox": UNSAFE,
+        "data_seed": 0, "n_train": 0, "n_val": 0, "n_test": None, "path": path, "sandbox": TRUSTED,
         **changed,
     })  # fmt: skip
 

@@ -13,7 +13,6 @@ import pytest
 from evals.graders.algebra.pool import checkers
 from evals.graders.mathematics import check
 from evals.tasks.aime import AIME
-from evals.tasks.base import SPLITS
 from evals.tasks.gsm8k import GSM8K
 from evals.tasks.math500 import Math500
 from evals.tasks.rlpr import RLPR
@@ -22,7 +21,7 @@ from tests.evals.tasks.rows_mathematics import aime, gsm8k, math500, math_train,
 from trinity.config import build
 from trinity.errors import ConfigError, DataError
 from trinity.splits import check_disjoint
-from trinity.types import Episode, Item, Task
+from trinity.types import SPLITS, Episode, Item, Task
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "items"
 Make = Callable[..., Any]

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from evals.tasks.base import SPLITS, SplitTask
+from evals.tasks.base import SplitTask
 from evals.tasks.everyday import Everyday
 from evals.tasks.python_values import PythonValues
 from evals.tasks.word_problems import WordProblems
 from trinity.canonical import folded
 from trinity.errors import ConfigError
-from trinity.types import Episode, Item, Task
+from trinity.types import SPLITS, Episode, Item, Task
 
 Make = Callable[..., SplitTask]
 TASKS: list[Make] = [WordProblems, PythonValues, Everyday]

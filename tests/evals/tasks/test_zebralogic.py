@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from evals.tasks.base import SPLITS
 from evals.tasks.zebralogic import ZebraLogic
 from tests.evals.tasks import rows_choice
 from tests.evals.tasks.rows import write
 from trinity.errors import DataError
 from trinity.splits import check_disjoint
-from trinity.types import Episode, Item
+from trinity.types import SPLITS, Episode, Item
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "items"
 

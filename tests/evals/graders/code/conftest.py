@@ -9,10 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from evals.sandbox.base import Limits, Sandbox
-from evals.sandbox.build import RISK, sandbox
+from evals.sandbox.build import sandbox
+from tests.sandboxes import TRUSTED
 from trinity.errors import ConfigError
-
-TRUSTED = {"kind": "none", RISK: True}
 
 
 @functools.cache
