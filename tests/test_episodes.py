@@ -28,7 +28,7 @@ from trinity.llm.transports.scripted import ScriptedTransport
 from trinity.runs.ledger import Ledger
 from trinity.runs.records import comparable
 from trinity.testing import SkillTask, team
-from trinity.types import UNGRADED, Episode, FinishReason, Grade, Item, Replicate, Status, Usage
+from trinity.types import UNGRADED, Episode, FinishReason, Grade, Item, Record, Replicate, Status, Usage
 from trinity.types import Client as ClientProtocol
 
 TASK = SkillTask("sums", n_test=2)
@@ -93,6 +93,19 @@ class TestPlayer:
             assert await player.play(a_play(up)) == failed
             assert next(rebuilt.records()) == failed
 
+    async def test_replay_keeps_the_choices_of_failures(self, tmp_path: Path) -> None:
+        """What a policy chose before a call failed is in the rebuilt ledger as well: reports count and show it."""
+        down = make_arena(tmp_path / "a", transport=ScriptedTransport(lambda _: TransportError("server", "down")))
+        up = make_arena(tmp_path / "b")
+        with down.player.ledger as source, up.player.ledger as rebuilt:
+            policy = RandomPolicy("random", [agent.name for agent in down.agents], source)
+            failed = replace(a_play(down), method=Coordinator(policy, down.agents, 3, name="random"))
+            assert (await down.player.play(failed)).status == "error"
+            player = Player(up.player.client, rebuilt, up.player.stamp, dict.fromkeys(SPLIT_OF, 0), 1, replayed=source)
+            await player.play(failed)
+            (was,), (now,) = source.decisions(), rebuilt.decisions()
+            assert (was.key, was.agent, was.role, was.key.turn) == (now.key, now.agent, now.role, 0)
+
     async def test_graded_is_not_played_again(self, tmp_path: Path) -> None:
         """A graded record is taken from the ledger."""
         transport = ScriptedTransport(lambda _: Reply("Answer: 0", "", "stop", Usage(3, 1)))
@@ -147,6 +160,53 @@ class TestPlayer:
             assert record.gflop == pytest.approx(2 * 1e9 * 45 / 1e9)
             assert record.cost_usd is None
             assert len(record.call_ids) == record.n_calls == 1
+
+    async def test_a_record_says_where_it_belongs(self, tmp_path: Path) -> None:
+        """Run, pool, method, item and replicate are told in full, and whatever was not asked is nothing."""
+        transport = ScriptedTransport(lambda _: Reply("Answer: 0", "", "stop", Usage(3, 1)))
+        arena = make_arena(tmp_path, transport=transport)
+        task, item = next(arena.items("test"))
+        item = replace(item, domain="arithmetic", difficulty=2.5, difficulty_kind="human")
+        play = Play(SingleAgent(arena.agents[0]), task, item, Replicate("reeval", 3))
+        with arena.player.ledger:
+            record = await arena.player.play(play)
+        assert replace(record, latency_s=0.0) == Record(
+            run_id="run",
+            experiment="test",
+            method="single",
+            variant=arena.agents[0].name,
+            backbone=play.method.backbone,
+            pool="team",
+            pool_kind="scripted",
+            task=item.task,
+            split="val",
+            item_id=item.item_id,
+            domain="arithmetic",
+            difficulty=2.5,
+            difficulty_kind="human",
+            replicate=Replicate("reeval", 3),
+            seed=arena.seed,
+            status="correct",
+            score=1.0,
+            raw_score=1.0,
+            capped=False,
+            answer="0",
+            n_turns=1,
+            n_calls=1,
+            input_tokens=3,
+            output_tokens=1,
+            reasoning_tokens=0,
+            cached_tokens=0,
+            encoder_tokens=0,
+            usage_estimated=False,
+            weighted_tokens=7,
+            cost_usd=None,
+            gflop=8.0,
+            latency_s=0.0,
+            call_ids=record.call_ids,
+        )
+        assert record.latency_s >= 0.0
+        assert str(play) == f"single {arena.agents[0].name}, item {item.item_id}, reeval replicate 3"
 
     async def test_endpoint_error_stops_all(self, tmp_path: Path) -> None:
         """When an endpoint cannot be used the run stops with that one error, not with a group of them."""

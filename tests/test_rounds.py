@@ -246,6 +246,7 @@ class TestPlaying:
         with arena.player.ledger:
             record = await one(arena, 0, Coordinator(Scripted(["worker", "verifier", "thinker", "thinker"]), WARM, 2))
         assert (record.n_calls, record.capped, record.raw_score) == (4, True, 0.5)
+        assert (record.n_turns, record.encoder_tokens) == (4, 20)
 
 
 @dataclass
@@ -257,7 +258,7 @@ class Scripted:
 
     async def choose(self, chunks: tuple[str, ...], turn: int, context: Context) -> Choice:
         """The role of the turn's place in the episode."""
-        return Choice(0, self.roles[context.turn(turn)], 0)
+        return Choice(0, self.roles[context.turn(turn)], 5)
 
 
 class TestCap:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from pathlib import Path
 
 from evals.stats.verifier import VerifierRow
@@ -31,9 +32,13 @@ async def judged(arena: Arena) -> list[VerifierRow]:
 
 async def test_true_verifiers_accept_right_answers_only(tmp_path: Path) -> None:
     """A verifier that knows the answer accepts what is right and nothing else."""
-    found = await judged(make_arena(tmp_path))
+    arena = make_arena(tmp_path)
+    found = await judged(arena)
     assert {(verdict.accepted, verdict.correct) for verdict in found} == {(True, True), (False, False)}
     assert {verdict.method for verdict in found} == {"random"}
+    played = groupby(arena.player.ledger.decisions(), key=lambda row: row.key[:4])
+    roles = ["".join(turn.role[0] for turn in turns).partition("w")[2] for _, turns in played]
+    assert len(found) == sum(after.count("v") for after in roles) > len([after for after in roles if "v" in after])
 
 
 async def test_credulous_verifiers_accept_wrong_answers_too(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from evals.graders.algebra.pool import Checkers, Verdict
 from evals.graders.mathematics import as_number, check
 from trinity.canonical import folded
 
-VERSION = "free_form/1"
+VERSION = "free_form/2"
 
 _TOLERANCE = Fraction(1, 100)
 """Two measured values that differ by no more count as one."""

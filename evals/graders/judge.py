@@ -7,9 +7,9 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from evals.graders.quoting import shown
 from evals.graders.verdict import Preference, agreed, read_match, read_preference, read_rating
 from trinity.errors import GraderError
+from trinity.quoting import HIDDEN, quote
 from trinity.types import Message
 
 if TYPE_CHECKING:
@@ -23,6 +23,13 @@ LOWEST, HIGHEST = 1.0, 10.0
 ATTEMPTS = 2
 """Calls that one verdict takes at most: the second reminds of the form."""
 
+MAX_CHARS = 40_000
+"""Characters of a text that a judge is shown; of a longer one its beginning and its end."""
+
+_TAIL = 10_000
+_INVISIBLE = HIDDEN + r"\u034f\u115f\u1160\u180b-\u180f\u3164\uffa0\ud800-\udfff\U000e0080-\U000e01ef"
+"""Filler characters too, more tags, and surrogates, which no request can carry."""
+_DOUBLE = r"\[(?=\[[^\[\]\n]{1,40}\]\])"
 _SHOWN = 80
 
 T = TypeVar("T")
@@ -96,6 +103,22 @@ def judge_messages(parts: Sequence[tuple[str, str | None]], kind: str, *, remind
     material = [f"{heading}:\n{shown(text)}" for heading, text in parts if text is not None]
     asked = [*material, _prompt(kind), *([_prompt("reminder")] if reminded else [])]
     return [{"role": "system", "content": _prompt("system")}, {"role": "user", "content": "\n\n".join(asked)}]
+
+
+def shown(text: str) -> str:
+    """`text` quoted for a judge; `[[10]]` becomes `[ [10]]`: who repeats the text word by word repeats no verdict.
+
+    A text of more than `MAX_CHARS` characters is shown without its middle, and a line of ours says how much that is.
+    """
+    if len(text) <= MAX_CHARS:
+        return _quoted(text)
+    head, tail = text[: MAX_CHARS - _TAIL], text[-_TAIL:]
+    note = f"({len(text) - MAX_CHARS:,} characters of this text are left out here, it is too long to be shown.)"
+    return f"{_quoted(head)}\n{note}\n{_quoted(tail)}"
+
+
+def _quoted(text: str) -> str:
+    return quote(text, hidden=_INVISIBLE, opening=_DOUBLE)
 
 
 async def _verdict(

@@ -21,7 +21,7 @@ from evals.graders.algebra.reading import read
 from evals.graders.algebra.same import constant
 from trinity.errors import GraderError
 
-VERSION = "mathematics/1"
+VERSION = "mathematics/2"
 
 _POSITIVE = re.compile(r"\b(?:positive|non-?negative)\b|(?:>|\\gt|\\geq?)[ ]?0(?!\.?[0-9])", re.IGNORECASE)
 _DECIMAL = re.compile(r"10[ ]?\^|[0-9][eE][-+]?[0-9]|[0-9]\.[0-9]")

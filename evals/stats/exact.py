@@ -28,6 +28,13 @@ class Names(dict[_NameT, int]):
         return np.fromiter(map(self.__getitem__, names), np.intp)
 
 
+def means_of(sums: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.float64]:
+    """Means from sums and counts of one shape; NaN where nothing was counted."""
+    means = np.full(sums.shape, np.nan)
+    np.divide(sums, counts, out=means, where=counts > 0)
+    return means
+
+
 @dataclass(slots=True)
 class ExactSum:
     """A sum of floats; an unknown one makes it unknown.

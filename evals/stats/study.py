@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evals.stats.axes import AXES
-from evals.stats.exact import Names
+from evals.stats.exact import Names, means_of
 from trinity.errors import LedgerError
 from trinity.types import UNGRADED
 
@@ -98,10 +98,8 @@ class Study:
         NaN where nothing was graded, and where one of the values is NaN.
         """
         counts = self.replicates
-        sums = np.bincount(self._places(), weights=values, minlength=counts.size).reshape(self.shape)
-        means = np.full(self.shape, np.nan)
-        np.divide(sums, counts, out=means, where=counts > 0)
-        return means
+        sums = np.bincount(self._places(), weights=values, minlength=counts.size)
+        return means_of(sums.reshape(self.shape), counts)
 
     def subset(self, kept: NDArray[np.bool_]) -> Study:
         """The study of some of its episodes, `kept` of shape (n,); the names stay."""
@@ -139,9 +137,7 @@ def cells(study: Study) -> list[tuple[int, int]]:
 def mean_over(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Means of the known values of each row of shape (n, k), NaN where there is none."""
     known = np.isfinite(values)
-    means = np.full(len(values), np.nan)
-    np.divide(np.where(known, values, 0.0).sum(axis=1), known.sum(axis=1), out=means, where=known.any(axis=1))
-    return means
+    return means_of(np.where(known, values, 0.0).sum(axis=1), known.sum(axis=1))
 
 
 def studies(batches: Iterable[Columns], agents: Mapping[str, str]) -> list[Study]:

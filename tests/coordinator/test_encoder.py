@@ -24,6 +24,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from transformers import LlamaConfig, LlamaModel, MambaConfig, MambaModel, MistralConfig, MistralModel
 from transformers import PreTrainedTokenizerFast as FastTokenizer
 
+from tests.bench.encoder import full_pass
 from trinity.coordinator import gguf
 from trinity.coordinator.encoder import (
     Backbone,
@@ -273,7 +274,7 @@ async def test_pieces_agree_with_one_full_pass(make: Callable[..., TransformersE
     """Computing piece by piece changes a state by rounding only."""
     encoder = make()
     for chunks in _prefixes(TURNS):
-        np.testing.assert_allclose((await encoder.encode(chunks)).vector, encoder.full_pass(chunks), atol=2e-5)
+        np.testing.assert_allclose((await encoder.encode(chunks)).vector, full_pass(encoder, chunks), atol=2e-5)
 
 
 async def test_a_sliding_window_can_be_joined_from_pieces(
@@ -284,7 +285,7 @@ async def test_a_sliding_window_can_be_joined_from_pieces(
     model = MistralModel(MistralConfig(vocab_size=420, sliding_window=8, **SIZES))
     encoder = make(backbone=Backbone.from_path(_save(tmp_path, model), "float32"))
     for chunks in _prefixes(TURNS):
-        np.testing.assert_allclose((await encoder.encode(chunks)).vector, encoder.full_pass(chunks), atol=2e-5)
+        np.testing.assert_allclose((await encoder.encode(chunks)).vector, full_pass(encoder, chunks), atol=2e-5)
 
 
 async def test_a_tail_too_short_to_be_read_borrows_from_the_last_piece(
@@ -295,7 +296,7 @@ async def test_a_tail_too_short_to_be_read_borrows_from_the_last_piece(
     loaded.tokenizer.chat_template = BARE
     encoder = make(backbone=loaded)
     for chunks in [("a",), TURNS[:1], TURNS[:2], TURNS[:1], ("",), ()]:
-        np.testing.assert_allclose((await encoder.encode(chunks)).vector, encoder.full_pass(chunks), atol=2e-5)
+        np.testing.assert_allclose((await encoder.encode(chunks)).vector, full_pass(encoder, chunks), atol=2e-5)
 
 
 @pytest.mark.parametrize(
@@ -664,7 +665,7 @@ async def test_smollm2_states_do_not_depend_on_the_cache(smollm2: TransformersEn
     cold = [await fresh.encode(chunks) for chunks in reversed(_prefixes(TURNS))][::-1]
     fresh.close()
     assert all(torch.equal(torch.tensor(a.vector), torch.tensor(b.vector)) for a, b in zip(warm, cold, strict=True))
-    assert _cosine(warm[-1].vector, smollm2.full_pass(TURNS)) > 0.99999
+    assert _cosine(warm[-1].vector, full_pass(smollm2, TURNS)) > 0.99999
     assert (smollm2.d, warm[0].vector.dtype) == (576, np.dtype("float32"))
 
 

@@ -9,15 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trinity.context import Context
-from trinity.coordinator.protocol import Choice, Coordinator, Transcript, alone, prompt, read_verdict, turn_block
-from trinity.coordinator.quoting import MARK, quote
-from trinity.llm.client import Client
+from trinity.coordinator.protocol import Choice, Coordinator, Transcript, alone, prompt, read_verdict
+from trinity.llm.budget import Cap
+from trinity.llm.client import Client, Rules
 from trinity.llm.pool import Pool
 from trinity.llm.store import MemoryStore
 from trinity.llm.transports.base import Reply, Request
 from trinity.llm.transports.scripted import ScriptedTransport
+from trinity.quoting import MARK, quote
 from trinity.testing import SkillTask
-from trinity.types import Agent, Episode, FinishReason, Replicate, Role, Turn, Usage
+from trinity.types import Agent, Episode, FinishReason, Message, Replicate, Role, Turn, Usage
 
 ANN = Agent("ann", "script", "ann", {"temperature": 0}, style="Be brief.", deterministic=True)
 BOB = Agent("bob", "script", "bob", {"temperature": 0}, deterministic=True)
@@ -56,10 +57,10 @@ class Played:
         text, reason = reply if isinstance(reply, tuple) else (reply, "stop")
         return Reply(text, "", reason, Usage(10, 2))
 
-    async def run(self, max_turns: int) -> Episode:
-        """Play it."""
+    async def run(self, max_turns: int, cap: Cap | None = None) -> Episode:
+        """Play it, under a cap of its own."""
         pool = Pool("p", [ANN, BOB], {"script": ScriptedTransport(self._answer)})
-        client = Client(pool, MemoryStore(), None)
+        client = Client(pool, MemoryStore(), None, Rules(episode=cap or Cap()))
         context = Context(TASK, ITEM, Replicate("test", 0), 0)
         return await Coordinator(self.plan, [ANN, BOB], max_turns).solve(ITEM, client, context)
 
@@ -85,19 +86,25 @@ class TestEnding:
         )
         assert len(played.requests) == 2
         assert (episode.answer, episode.capped, episode.encoder_tokens) == ("Answer: 4", False, 14)
-        assert episode.turns[-1].verdict == "accept"
+        calls = [request.call_id for request in played.requests]
+        assert episode.turns == (
+            Turn("ann", "worker", "Answer: 4", calls[0], "stop"),
+            Turn("bob", "verifier", "ACCEPT, it adds up.", calls[1], "stop", "accept"),
+        )
 
     async def test_revise_goes_on(self) -> None:
         """REVISE lets the next worker answer, and the later answer counts."""
         _, episode = await play(
             Plan((0, "worker"), (1, "verifier"), (1, "worker")), "Answer: 4", "REVISE: no", "Answer: 5"
         )
-        assert (episode.answer, episode.capped) == ("Answer: 5", True)
+        assert (episode.answer, episode.capped, episode.encoder_tokens) == ("Answer: 5", True, 21)
+        assert [turn.verdict for turn in episode.turns] == [None, "revise", None]
 
     async def test_accept_of_nothing(self) -> None:
         """ACCEPT before any answer ends nothing; an episode without a worker has no answer."""
         _, episode = await play(Plan((0, "verifier"), (0, "thinker")), "ACCEPT", "Answer: 4")
         assert (episode.answer, len(episode.turns)) == (None, 2)
+        assert (episode.finish_reason, episode.capped) == ("stop", True)
 
     async def test_empty_answer_keeps_the_earlier(self) -> None:
         """A worker that says nothing does not take back what another said."""
@@ -108,6 +115,26 @@ class TestEnding:
         """When the only worker was filtered, the episode says so."""
         _, episode = await play(Plan((0, "worker")), ("", "content_filter"))
         assert (episode.answer, episode.finish_reason) == (None, "content_filter")
+
+    async def test_the_last_silent_worker_says_why(self) -> None:
+        """Of several workers without a word the last one's reason counts, and no other role's; its cut text is kept."""
+        _, episode = await play(
+            Plan((0, "worker"), (1, "worker"), (0, "thinker")), (" ", "context"), ("", "length"), ("Hm.", "stop")
+        )
+        assert (episode.answer, episode.finish_reason) == (None, "length")
+        _, episode = await play(Plan((0, "worker")), ("Answer:", "length"))
+        assert (episode.answer, episode.finish_reason) == ("Answer:", "length")
+
+    async def test_at_its_own_cap_it_ends_on_what_it_has(self) -> None:
+        """Nothing is asked beyond the cap; the choice that came too late has been paid for and counts."""
+        played = Played(Plan((0, "worker"), (1, "verifier"), (0, "worker")), ["Answer: 4", "ACCEPT"])
+        episode = await played.run(3, Cap(calls=1))
+        assert (episode.answer, episode.capped, len(episode.turns), episode.encoder_tokens) == (
+            "Answer: 4",
+            True,
+            1,
+            14,
+        )
 
 
 class TestViews:
@@ -124,18 +151,42 @@ class TestViews:
         played, _ = await play(
             Plan((0, "thinker"), (1, "worker"), (0, "verifier")), "Carry the one.", "Answer: 4", "REVISE"
         )
-        assert "| Carry the one." in said(played, 1)
-        assert said(played, 1).startswith(TASK.open(ITEM)[-1]["content"])
-        assert said(played, 2).endswith(prompt("verifier"))
-        assert "| Answer: 4" in said(played, 2)
-        assert played.requests[2].messages[0]["content"] == prompt("verifier_system")
+        question, note = TASK.open(ITEM)[-1]["content"], prompt("notes")
+        first = f"{question}\n\n{note}\n\nTurn 1, thinker ann:\n| Carry the one."
+        assert [message for request in played.requests for message in request.messages] == [
+            {"role": "system", "content": prompt("thinker_system")},
+            {"role": "user", "content": f"{question}\n\n{prompt('thinker')}"},
+            {"role": "user", "content": f"{first}\n\n{prompt('worker')}"},
+            {"role": "system", "content": prompt("verifier_system")},
+            {"role": "user", "content": f"{first}\n\nTurn 2, worker bob:\n| Answer: 4\n\n{prompt('verifier')}"},
+        ]
+
+    def test_a_conversation_is_kept_before_its_last_message(self) -> None:
+        """Of an opening of several messages all but the last stand as they are; what was said joins the last."""
+        opening: list[Message] = [
+            {"role": "user", "content": "How many?"},
+            {"role": "assistant", "content": "3"},
+            {"role": "user", "content": "And now?"},
+        ]
+        transcript = Transcript(opening)
+        assert transcript.chunks == ["How many?\n\n3\n\nAnd now?"]
+        assert transcript.ask("thinker", BOB)[1:] == [
+            *opening[:2],
+            {"role": "user", "content": f"And now?\n\n{prompt('thinker')}"},
+        ]
+        assert transcript.ask("worker", ANN) == [{"role": "system", "content": "Be brief."}, *opening]
+        assert transcript.ask("worker", BOB) == alone(BOB, opening) == opening
+
+    def test_prompts_end_in_their_last_word(self) -> None:
+        """The files' final line breaks are no part of a request."""
+        assert prompt("verifier_system") == "You check answers. Your first word is the verdict."
 
     async def test_chunks_grow(self) -> None:
         """Each transcript of the encoder is a prefix of the next."""
         played, _ = await play(Plan((0, "thinker"), (1, "worker")), "Plan.", "Answer: 4")
         first, second = played.plan.seen
-        assert second[: len(first)] == first
-        assert second[1] == turn_block(1, Turn("ann", "thinker", "Plan.", "", "stop"))
+        assert first == (TASK.open(ITEM)[-1]["content"],)
+        assert second == (*first, "\n\nTurn 1, thinker ann:\n| Plan.")
 
 
 class TestVerdict:
@@ -145,6 +196,13 @@ class TestVerdict:
     def test_accept(self, text: str) -> None:
         """Case and markup do not matter."""
         assert read_verdict(text) == "accept"
+
+    @pytest.mark.parametrize(
+        "text", ["REVISE", "revise: 2 + 2", "[REVISE]", "revise or not", "Revise, ACCEPT or REVISE"]
+    )
+    def test_revise(self, text: str) -> None:
+        """The same holds of the other verdict."""
+        assert read_verdict(text) == "revise"
 
     @pytest.mark.parametrize("text", ["ACCEPT or not", "ACCEPT / fine", "ACCEPT, or I would have said REVISE"])
     def test_a_word_that_goes_on(self, text: str) -> None:

@@ -24,6 +24,7 @@ from trinity.llm.budget import (
     Budget,
     Cap,
     Caps,
+    Shortfall,
     actual,
     bounded,
     failed_spend,
@@ -306,6 +307,8 @@ async def test_an_exhausted_phase_stops_itself_and_an_exhausted_run_stops_all() 
         await buy(budget, Spend(0.0, 11, 1), phase="train")
     with pytest.raises(BudgetError, match=r"budget\.phases\.train\.weighted_tokens=10"):
         await buy(budget, Spend(0.0, 1, 1), phase="train")
+    assert budget.shortfall is not None
+    assert budget.shortfall.key == "budget.phases.train.weighted_tokens"
     for _ in range(4):
         await buy(budget, Spend(0.0, 11, 1), phase="val")
     for phase in BILLS[1:]:
@@ -354,10 +357,42 @@ async def test_usd_that_are_not_known_never_become_zero() -> None:
     await buy(free, Spend(1.0, 5, 1))
     await buy(free, Spend(None, 5, 1))
     assert free.spent() == Spend(None, 10, 2)
-    with pytest.raises(ConfigError, match=r"budget\.phases\.test\.usd"):
+    await buy(free, Spend(1.0, 5, 1), phase="val")
+    assert [free.spent(), free.spent("test"), free.spent("val")] == [
+        *(Spend(None, 15, 3), Spend(None, 10, 2)),
+        Spend(1.0, 5, 1),
+    ]
+    taken_up = Budget(Cap(), {}, {"train": Spend(None, 1, 1), "val": Spend(0.25, 2, 1)})
+    assert [taken_up.spent(), taken_up.spent("train"), taken_up.spent("val"), taken_up.spent("test")] == [
+        *(Spend(None, 3, 2), Spend(None, 1, 1)),
+        *(Spend(0.25, 2, 1), NOTHING),
+    ]
+    line = (
+        "budget.phases.test.usd cannot hold what was or would be spent: its price is not known; "
+        "give every agent a `price`, or cap weighted_tokens instead"
+    )
+    with pytest.raises(ConfigError) as refused:
         await buy(Budget(Cap(), {"test": Cap(usd=1.0)}, {}), Spend(None, 1, 1))
-    with pytest.raises(ConfigError, match=r"budget\.run\.usd"):
+    assert str(refused.value) == line
+    with pytest.raises(ConfigError) as refused:
         Budget(Cap(usd=1.0), {}, {"train": Spend(None, 1, 1)})
+    assert str(refused.value) == line.replace("phases.test", "run")
+
+
+def test_a_sum_of_floats_is_taken_up_to_a_billionth() -> None:
+    """Less is dust of adding; more would be money."""
+    assert Budget(Cap(), {}, {"val": Spend(0.12345678949, 1, 1)}).spent() == Spend(0.123456789, 1, 1)
+
+
+def test_the_line_rounds_what_is_gone_and_not_what_to_set() -> None:
+    """Six digits of what was spent, twelve of the cap; the least cap is rounded up, and an exact one stays."""
+    short = Shortfall("budget.run.usd", "USD", 123456.78901234, 123456.7891, 0.0009)
+    assert short.line() == (
+        "budget.run.usd=123456.789012 is reached: 123457 USD spent, the next attempt could cost 0.0009; "
+        "go on with resume=RUN budget.run.usd=MORE (at least 123456.79)"
+    )
+    assert Shortfall("k", "USD", 0.0, 1.25, 0.25).least == 1.5
+    assert Shortfall("k", "USD", 0.0, 0.0, 1e-6).least == 0.0001
 
 
 async def test_a_waiter_served_and_cancelled_in_one_tick_gives_all_back() -> None:
@@ -413,6 +448,15 @@ async def test_work_grows_with_the_attempts_and_not_with_those_that_wait(monkeyp
         ({"max_tokens": 1000}, {"enable_thinking": True}, None),
         ({"max_tokens": 1000}, {"enable_thinking": False}, 1000),
         ({"max_tokens": 1000}, {"chat_template_kwargs": {"enable_thinking": True}}, 1000),
+        ({"max_tokens": 1000, "enable_thinking": False}, {"enable_thinking": True}, None),
+        ({"max_tokens": 1000, "thinking_budget": 5}, {"thinking_budget": 500}, 1500),
+        ({"max_tokens": 1000, "thinking_budget": 500}, {"enable_thinking": True, "thinking_budget": None}, None),
+        ({"max_tokens": 1}, {}, 1),
+        ({"max_tokens": 99.5}, {}, 100),
+        ({"max_tokens": float("inf")}, {}, None),
+        ({"max_tokens": -5, "max_completion_tokens": 7}, {}, 7),
+        ({"max_tokens": 10}, {"thinking": "enabled"}, 10),
+        ({"max_tokens": 10}, {"thinking": {"budget_tokens": 20}, "reasoning": {"max_tokens": 30}}, 30),
     ],
 )
 def test_the_output_of_an_attempt_is_bounded(
@@ -431,6 +475,16 @@ def test_the_worst_case_counts_bytes_messages_and_the_whole_output() -> None:
     assert worst_case(agent, messages) == Spend((tokens + 2000) / 1e6, tokens + 4000, 1)
     assert worst_case(make_agent(sampling={"max_tokens": 1000}), messages) == Spend(None, tokens + 4000, 1)
     assert worst_case(make_agent(price=PRICE), messages) == Spend(None, tokens, 1)
+    assert worst_usage(make_agent(), []) == Usage(0, 0)
+
+
+@pytest.mark.parametrize(("cached_usd", "usd"), [(None, 36.0), (0.0, 36.0), (0.5, 36.0), (1.0, 72.0), (4.0, 288.0)])
+def test_the_worst_case_takes_the_dearer_price_of_input(cached_usd: float | None, usd: float) -> None:
+    """72 bytes and tokens of input, at 0.5 USD or at what cached ones cost where that is more; no output is free."""
+    agent = make_agent(sampling={"max_tokens": 1}, price=Price(0.5, 0.0, "a list", cached_usd))
+    worst = worst_case(agent, [{"role": "user", "content": "12345678"}])
+    assert worst.usd == pytest.approx(usd / 1e6)
+    assert worst[1:] == (72 + 4, 1)
 
 
 @given(st.text(max_size=200), *[st.integers(0, 500)] * 3, st.floats(0, 1), st.sampled_from([None, 0.1, 5.0]))
@@ -484,7 +538,12 @@ def test_an_episode_may_use_exactly_its_cap() -> None:
     assert fits_episode(Cap(weighted_tokens=10, calls=3), Spend(None, 4, 2), Spend(None, 6, 1))
     assert not fits_episode(Cap(weighted_tokens=10), NOTHING, Spend(0.0, 11, 1))
     assert not fits_episode(Cap(calls=2), Spend(0.0, 0, 2), Spend(0.0, 0, 1))
+    assert fits_episode(Cap(usd=0.3), NOTHING, Spend(0.3, 9, 9))
+    assert fits_episode(Cap(usd=0.0, calls=1), NOTHING, Spend(0.0, 9, 1))
+    assert not fits_episode(Cap(usd=0.3), Spend(0.3, 9, 9), Spend(1e-12, 9, 9))
+    assert not fits_episode(Cap(weighted_tokens=10), Spend(0.0, 10, 1), Spend(0.0, 1, 1))
     assert not fits_episode(Cap(usd=9.0), NOTHING, Spend(None, 1, 1))
+    assert not fits_episode(Cap(usd=9.0), Spend(None, 1, 1), Spend(0.0, 1, 1))
     assert not fits_episode(Cap(usd=0.0), NOTHING, Spend(1e-6, 1, 1))
     assert fits_episode(Cap(), Spend(None, 10**12, 10**9), Spend(None, 1, 1))
 
@@ -512,7 +571,13 @@ def test_a_cap_that_could_not_be_kept_refuses_to_start() -> None:
         "agent endless: its output has no bound, so budget.phases.train.weighted_tokens=5 could be passed; "
         "set `max_tokens`"
     )
-    assert refusal(lambda: bounded([thinking], tokens)).endswith("set `thinking_budget`")
+    assert refusal(lambda: bounded([thinking], tokens)) == (
+        "agent thinking: its output has no bound, so budget.phases.train.weighted_tokens=5 could be passed; "
+        "set `thinking_budget`"
+    )
+    both = Caps(run=Cap(weighted_tokens=5, calls=2), episode=Cap(usd=0.1))
+    assert "so budget.run.weighted_tokens=5 could be passed" in refusal(lambda: bounded([endless], both))
+    assert "so budget.episode.usd=0.1 could be passed" in refusal(lambda: bounded([unpriced], both))
     assert refusal(lambda: bounded([good, unpriced], usd)) == (
         "agent unpriced: its `price` is not known, so budget.episode.usd=0.1 could be passed; "
         "give it a `price`, or cap weighted_tokens instead"
@@ -537,12 +602,18 @@ def test_caps_are_read_from_a_configuration() -> None:
     )
     assert read.run == Cap(2.0, None, 1_000_000)
     assert read.phases["val"] == Cap(weighted_tokens=7)
-    assert [key for key, _, _ in read.entries()] == [
-        "budget.run.usd",
-        "budget.run.calls",
-        "budget.phases.val.weighted_tokens",
+    assert list(read.entries()) == [
+        ("budget.run.usd", "usd", 2.0),
+        ("budget.run.calls", "calls", 1_000_000),
+        ("budget.phases.val.weighted_tokens", "weighted_tokens", 7),
     ]
     assert str(read.run) == "usd=2.0, calls=1000000"
+    assert (str(Cap()), Cap().given, read.episode, read.confirm_usd) == ("none", False, Cap(), None)
+    assert [Cap(usd=0.0).given, Cap(weighted_tokens=0).given, Cap(calls=0).given] == [True] * 3
+    most = Caps.from_config({"run": {"usd": 1e15, "weighted_tokens": 0}, "episode": {"usd": 0.5}, "confirm_usd": 0})
+    assert (most.run, most.episode, most.confirm_usd) == (Cap(1e15, 0, None), Cap(usd=0.5), 0.0)
+    assert [type(value) for value in (most.run.usd, most.run.weighted_tokens, most.confirm_usd)] == [float, int, float]
+    assert list(most.entries())[-1] == ("budget.episode.usd", "usd", 0.5)
 
 
 @pytest.mark.parametrize(
@@ -560,6 +631,21 @@ def test_caps_are_read_from_a_configuration() -> None:
         ),
         ({"confirm_usd": "ten"}, "budget.confirm_usd=ten: must be a number of at least 0, or null for none"),
         ({"episode": 3}, "budget.episode=3: must be a mapping"),
+        ({"run": [1]}, "budget.run=[1]: must be a mapping"),
+        ({"phases": 3}, "budget.phases=3: must be a mapping"),
+        ({"phases": {"val": "x"}}, "budget.phases.val='x': must be a mapping"),
+        (
+            {"phases": {"val": {"calls": -1}}},
+            "budget.phases.val.calls=-1: must be a whole number of at least 0, or null for none",
+        ),
+        (
+            {"run": {"weighted_tokens": float("inf")}},
+            "budget.run.weighted_tokens=inf: must be a whole number of at least 0, or null for none",
+        ),
+        ({"run": {"usd": float("inf")}}, "budget.run.usd=inf: must be at most 1e+15, or null for none"),
+        ({"run": {"calls": 10**15 + 1}}, f"budget.run.calls={10**15 + 1}: must be at most 1e+15, or null for none"),
+        ({"episode": {"calls": 0}}, "budget.episode.calls=0: no episode could make a call; null for no cap"),
+        ({"episode": {"usd": 0}}, "budget.episode.usd=0: no episode could make a call; null for no cap"),
     ],
 )
 def test_a_wrong_cap_is_named(wrong: dict[str, Any], line: str) -> None:

@@ -321,6 +321,25 @@ async def test_attempts_are_kept_apart_from_answers() -> None:
     ]
 
 
+async def test_latency_is_that_of_the_answered_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five seconds of a failed attempt and a minute's wait before the next are no part of the two of the answer."""
+    clock, took = [0.0], [5.0, 2.0]
+
+    def answer(request: Request) -> object:
+        clock[0] += took.pop(0)
+        return TransportError("server", "down", status=503) if took else reply_to(request, "3")
+
+    async def wait(_: float) -> None:
+        clock[0] += 60.0
+
+    monkeypatch.setattr("trinity.llm.client.time.perf_counter", lambda: clock[0])
+    pool, _ = scripted_pool(answer)
+    completion = await Client(pool, MemoryStore(), Log(), sleep=wait).complete(
+        SAMPLER, messages("How many?"), make_context()
+    )
+    assert (completion.latency_s, clock[0]) == (2.0, 67.0)
+
+
 async def test_retries_end_in_a_call_error() -> None:
     """A server that stays down fails the call, names the agent, and is tried again by the next call."""
     bench = Bench(lambda _: TransportError("server", "HTTP 500: down", status=500))
@@ -346,7 +365,7 @@ async def test_fatal_failure_stops_the_endpoint() -> None:
 async def test_nobody_listening_stops_the_run() -> None:
     """Refused connections of an endpoint that never answered are an error of the set-up, after the retries."""
     bench = Bench(lambda _: TransportError("connection", "http://h:1/v1: refused", refused=True))
-    with pytest.raises(EndpointError, match="http://h:1/v1: refused; nobody listens; start the server"):
+    with pytest.raises(EndpointError, match="http://h:1/v1: refused; it cannot be reached; start the server"):
         await bench.ask()
     assert bench.transport.sent.total() == 5
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import importlib.metadata
 import logging
 import re
 import threading
@@ -268,7 +269,11 @@ class TestAnswers:
         """Ollama leaves the prompt's count out when it had the prompt already: the rest is kept and says so."""
         usage = (await send(server, OLLAMA, answer(changed(OLLAMA_BODY, prompt_eval_count=None)))).usage
         assert usage is not None
-        assert (usage.estimated, usage.output_tokens) == (True, 282)
+        assert usage == Usage(usage.input_tokens, 282, 0, 0, estimated=True)
+
+    async def test_a_prompt_alone_is_a_usage(self, server: Server) -> None:
+        """What was refused before a word was written has cost its prompt."""
+        assert await send(server, GEMINI, answer(GEMINI_BLOCKED)) == Reply("", "", "content_filter", Usage(7))
 
     @pytest.mark.parametrize(
         ("model", "body"),
@@ -286,7 +291,9 @@ class TestAnswers:
     )
     async def test_what_is_no_complete_answer_is_malformed(self, server: Server, model: str, body: Any) -> None:
         """An end that litellm takes for a regular one, and a body that is none, are attempts to be made again."""
-        assert (await failure(server, model, answer(body))).kind == "malformed"
+        error = await failure(server, model, answer(body))
+        assert (error.kind, error.status) == ("malformed", 200)
+        assert re.match(r"litellm:http://[\d.:]+: no complete ", str(error)), error
 
     async def test_an_error_inside_a_success_counts_as_its_own_code(self, server: Server) -> None:
         """Routers that send status 200 with an error object are understood."""
@@ -373,8 +380,10 @@ class TestFailures:
         """They are told apart, neither is a refused connection, and neither is asked again by litellm."""
         broken = await failure(server, model, hang_up())
         assert (broken.kind, broken.refused, len(server.paths)) == ("connection", False, 1)
+        assert f"{server.url.removesuffix('/v1')}: the connection broke: " in str(broken)
         late = await failure(server, model, stall(0.5), {"read_timeout_s": 0.05})
         assert (late.kind, len(server.paths)) == ("timeout", 2)
+        assert re.search(r": no answer in time: \w*Time[Oo]ut\w*: ", str(late)), late
         late = await failure(server, model, stall(0.5), {"total_timeout_s": 0.05})
         assert late.kind == "timeout"
         assert len(server.paths) <= 3  # the time may be over before the request is out
@@ -383,6 +392,7 @@ class TestFailures:
         """The client can stop a run whose endpoint does not exist."""
         error = await failure(server, CLAUDE, answer({}), {"api_base": "http://127.0.0.1:9"})
         assert (error.kind, error.refused) == ("connection", True)
+        assert str(error).startswith("litellm:http://127.0.0.1:9: no connection: Connect")
 
     @pytest.mark.parametrize(
         ("model", "options", "line"),
@@ -493,7 +503,19 @@ class TestRequests:
         await send(server, CLAUDE, answer(ANTHROPIC_BODY), {"send_seed": True, "drop_params": True})
         assert "seed" not in server.bodies[0]
 
-    @pytest.mark.parametrize("name", ["mock_response", "fallbacks", "api_base", "num_retries", "metadata", "timeout"])
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "mock_response",
+            "mock_anything",
+            "litellm_anything",
+            "fallbacks",
+            "api_base",
+            "num_retries",
+            "metadata",
+            "timeout",
+        ],
+    )
     async def test_nothing_may_steer_litellm(self, server: Server, name: str) -> None:
         """An argument that would fake, redirect or repeat a call stops the run before anybody is asked."""
         with pytest.raises(EndpointError, match=f"`{name}` in sampling or extra_body steers litellm"):
@@ -526,6 +548,38 @@ class TestSettings:
         assert transport.settings()["engine_version"]
         assert LiteLLM().endpoint_id == "litellm"
         assert LiteLLM(endpoint_id="mine").endpoint_id == "mine"
+
+    def test_settings_say_what_is_sent_where(self) -> None:
+        """Everything that a manifest needs to know of the endpoint, under one name each."""
+        transport = LiteLLM(
+            api_base="http://h/v1", api_key_env="SOME_KEY", options={"api_version": "5"}, drop_params=True
+        )
+        assert transport.settings() == {
+            "engine": "litellm",
+            "engine_version": importlib.metadata.version("litellm"),
+            "url": "http://h/v1",
+            "api_key_env": "SOME_KEY",
+            "options": {"api_version": "5"},
+            "send_seed": False,
+            "drop_params": True,
+            "timeouts": {"connect_s": 10.0, "read_s": 600.0, "total_s": 600.0},
+        }
+        times = LiteLLM(connect_timeout_s=1, read_timeout_s=2, total_timeout_s=3, send_seed=True).settings()
+        assert times["timeouts"] == {"connect_s": 1, "read_s": 2, "total_s": 3}
+        assert (times["url"], times["api_key_env"], times["options"]) == (None, None, {})
+        assert (times["send_seed"], times["drop_params"]) == (True, False)
+
+    @pytest.mark.parametrize("name", ["temperature", "num_ctx", "max_tokens", "thinking", "mock_response", "fallbacks"])
+    def test_what_shapes_an_answer_is_no_option(self, name: str) -> None:
+        """Options are no part of the request hash: two values of one would share their stored answers."""
+        with pytest.raises(ConfigError, match=f"options: {name} does not say where .* agent's sampling or extra_body"):
+            LiteLLM(options={name: 1})
+
+    @pytest.mark.parametrize("name", ["api_version", "aws_region_name", "vertex_project", "azure_scope", "space_id"])
+    def test_where_an_endpoint_is_may_be_an_option(self, name: str) -> None:
+        """What says where one asks is taken, shown in the settings, and shapes no id."""
+        transport = LiteLLM(options={name: "x"})
+        assert (transport.settings()["options"], transport.endpoint_id) == ({name: "x"}, "litellm")
 
     @pytest.mark.parametrize(
         ("settings", "line"),

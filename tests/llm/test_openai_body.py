@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from contextlib import suppress
 from email.utils import formatdate
@@ -177,6 +178,12 @@ def test_each_providers_answer_is_read_as_documented(received: dict[str, Any], r
         (usage(5, 1, 6, completion_tokens_details=[3]), Usage(5, 1)),
         (usage(21, 0, 81, completion_tokens_details={"reasoning_tokens": 60}), Usage(21, 0, 60)),
         (usage(5, 9, 14, completion_tokens_details={"reasoning_tokens": 9}), Usage(5, 0, 9)),
+        (usage(5, 9, 15, completion_tokens_details={"reasoning_tokens": 1}), Usage(5, 9, 1)),
+        (usage(5, 9, 14, completion_tokens_details={"reasoning_tokens": 1}), Usage(5, 8, 1)),
+        (usage(5, 9, 15), Usage(5, 9, 1)),
+        (usage(5, 1, 6, prompt_tokens_details={"cached_tokens": 5}), Usage(5, 1, 0, 5)),
+        (usage(0, 0, 0), Usage()),
+        (usage(2**31 - 1, 2**31 - 1, 0), Usage(2**31 - 1, 2**31 - 1)),
         (usage(5, 1, 4), Usage(5, 1)),
         (usage(5, 1, 900, completion_tokens_details={"reasoning_tokens": 0}), Usage(5, 1)),
         (None, None),
@@ -187,6 +194,23 @@ def test_each_providers_answer_is_read_as_documented(received: dict[str, Any], r
 def test_strange_usage_never_becomes_a_wrong_bill(used: Any, read: Usage | None) -> None:
     """Counts that are no counts are taken as not reported; parts stay within their whole."""
     assert read_usage(used) == read
+
+
+@pytest.mark.parametrize(
+    ("said", "used", "read"),
+    [
+        ({"content": "3"}, usage(5, 0, 5), None),
+        ({"content": "", "reasoning": "hm"}, usage(5, 0, 5), None),
+        ({"content": ""}, usage(5, 0, 5), Usage(5, 0)),
+        ({"content": ""}, usage(0, 0, 0), None),
+        ({"content": "3"}, usage(0, 1, 1), None),
+        ({"content": "3"}, usage(1, 1, 2), Usage(1, 1)),
+        ({"content": "3"}, usage(5, 0, 6, completion_tokens_details={"reasoning_tokens": 1}), Usage(5, 0, 1)),
+    ],
+)
+def test_zeros_where_tokens_must_have_been_are_no_usage(said: Any, used: Any, read: Usage | None) -> None:
+    """A prompt is never empty, and whoever wrote something wrote tokens; silence may cost none."""
+    assert read_reply(body(said, used)).usage == read
 
 
 @pytest.mark.parametrize("count", [-1, 1.5, 2**31, 10**400, True, "7", None])
@@ -227,6 +251,8 @@ def test_no_token_is_lost_or_invented(given_: int, written: int, hidden: int | N
         ("SAFETY", "content_filter"),
         ("RECITATION", "content_filter"),
         ("refusal", "content_filter"),
+        *((word, "content_filter") for word in ("blocklist", "prohibited_content", "spii")),
+        *((word, "stop") for word in ("end_turn", "stop_sequence", "function_call", "Stop: \n")),
     ],
 )
 def test_finish_reasons(finish: str | None, read: FinishReason) -> None:
@@ -239,7 +265,8 @@ def test_an_answer_that_was_broken_off_is_none(finish: str) -> None:
     """Text that the server did not finish is an attempt to be made again, and the line says how it ended."""
     with pytest.raises(TransportError, match=f"finish reason {finish}") as caught:
         read_reply(completion("3", finish))
-    assert caught.value.kind == "malformed"
+    assert (caught.value.kind, caught.value.status) == ("malformed", 200)
+    assert str(caught.value) == f"no complete answer: finish reason {finish}"
 
 
 def test_a_declared_refusal_is_a_content_filter_and_keeps_its_words() -> None:
@@ -315,7 +342,8 @@ def test_a_body_that_is_no_answer_is_malformed(received: bytes) -> None:
     assert read_refusal(200, received_body, received) is None
     with pytest.raises(TransportError) as caught:
         read_reply(received_body)
-    assert caught.value.kind == "malformed"
+    assert (caught.value.kind, caught.value.status) == ("malformed", 200)
+    assert re.fullmatch(r"no complete chat completion \(\w+Error\)", str(caught.value))
 
 
 JSON = st.recursive(
@@ -385,15 +413,23 @@ def test_status_decides_the_kind(status: int, kind: str) -> None:
         ({"error": {"code": True}}, 200, "malformed"),
         ({"error": {"code": 200}}, 200, "malformed"),
         ({"error": "words"}, 200, "malformed"),
+        ({"error": {"code": 400}}, 400, "bad_request"),
+        ({"error": {"code": 599}}, 599, "server"),
+        ({"error": {"code": 399}}, 200, "malformed"),
+        ({"error": {"code": 600}}, 200, "malformed"),
+        ({"error": {"code": "4O4"}}, 200, "malformed"),
+        ({"error": {"code": "\u0664\u0660\u0664"}}, 200, "malformed"),
+        ({"error": {"code": "4" * 5000}}, 200, "malformed"),
+        ({"error": {"code": 502}, "choices": [{"message": {}}]}, None, None),
+        ({"error": {"code": 502}, "choices": {"a": 1}}, None, None),
         ({"error": {"code": 502, "message": "m"}, "choices": []}, 502, "server"),
         (body({"content": "3"}, usage(1, 1, 2), "error", error={"code": 502, "message": "lost"}), 502, "server"),
     ],
 )
-def test_an_error_inside_a_success_counts_as_its_own_code(received: Any, status: int, kind: str) -> None:
-    """Routers send status 200 with an error in the body or in the choice; it is never an answer."""
+def test_an_error_inside_a_success_counts_as_its_own_code(received: Any, status: int | None, kind: str | None) -> None:
+    """Routers send status 200 with an error in the body or in the choice; it is never an answer, but beside choices."""
     refused = read_refusal(200, received, b"")
-    assert refused is not None
-    assert (refused.status, refused.kind) == (status, kind)
+    assert (refused and (refused.status, refused.kind)) == (None if status is None else (status, kind))
 
 
 def test_an_answer_beside_an_empty_error_is_an_answer() -> None:
@@ -448,21 +484,30 @@ def test_flagged_input_is_no_wrong_key() -> None:
     [
         ({"object": "error", "message": "flat", "code": 400}, b"", "flat"),
         ({"code": "denied", "error": "Incorrect API key provided"}, b"", "Incorrect API key provided"),
-        ([{"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT"}}], b"", "API key"),
-        ({"detail": [{"loc": ["body", "n"], "msg": "too many"}]}, b"", "too many"),
-        ({"error": {"message": "Provider returned error", "metadata": {"raw": "upstream"}}}, b"", "error: upstream"),
+        (
+            [{"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT"}}],
+            b"",
+            "API key not valid.",
+        ),
+        ({"detail": [{"loc": ["body", "n"], "msg": "too many"}]}, b"", "[{'loc': ['body', 'n'], 'msg': 'too many'}]"),
+        (
+            {"error": {"message": "Provider returned error", "metadata": {"raw": "upstream"}}},
+            b"",
+            "Provider returned error: upstream",
+        ),
         ({"error": {"type": "overloaded_error"}}, b"", "overloaded_error"),
+        ({"error": {"type": "overloaded_error", "code": 529}}, b"", "529 overloaded_error"),
         (None, b"<html>\xff", "<html>\ufffd"),
+        (None, b"x" * 2**16 + b"y", "x" * 2**16),
         ({}, b"{}", ""),
     ],
-    ids=["older vllm", "xai", "gemini", "fastapi", "openrouter", "no message", "proxy", "empty"],
+    ids=["older vllm", "xai", "gemini", "fastapi", "openrouter", "no message", "codes", "proxy", "long page", "empty"],
 )
 def test_the_words_of_an_error_are_found(received: Any, content: bytes, words: str) -> None:
     """Wherever a provider puts its explanation, a person gets to read it."""
     refused = read_refusal(400, received, content)
     assert refused is not None
-    assert words in refused.words
-    assert bool(refused.words) is bool(words)
+    assert refused.words == words
 
 
 def test_retry_after_is_read_in_seconds_and_as_a_date() -> None:
@@ -471,6 +516,13 @@ def test_retry_after_is_read_in_seconds_and_as_a_date() -> None:
     assert 50 < (read_retry_after(formatdate(time.time() + 60, usegmt=True)) or 0) <= 60
     assert read_retry_after("Thu, 01 Jan 1970 00:00:00 GMT") == 0.0
     assert read_retry_after(None) is None
+
+
+@pytest.mark.parametrize("date", ["Thu, 01 Jan 2015 00:00:00 GMT", "Wed, 01 Jan 2200 00:00:00 GMT"])
+def test_a_date_of_retry_after_is_counted_from_the_providers_clock(date: str) -> None:
+    """Where the clock here is years off, the wait is the one that the provider means."""
+    assert read_retry_after(date.replace("00:00 GMT", "00:17 GMT"), date) == 17.0
+    assert read_retry_after(formatdate(time.time() - 60, usegmt=True), "yesterday") == 0.0
 
 
 @pytest.mark.parametrize(

@@ -518,9 +518,24 @@ async def test_refused_connection_is_marked_and_stops_the_run() -> None:
         await transport.send(make_request(), 0)
     assert (caught.value.kind, caught.value.refused) == ("connection", True)
     client = Client(make_pool(transport), MemoryStore(), None, sleep=Sleeps())
-    with pytest.raises(EndpointError, match=r"http://127.0.0.1:\d+/v1: .*; nobody listens; start the server"):
+    with pytest.raises(EndpointError, match=r"http://127.0.0.1:\d+/v1: .*; it cannot be reached; start the server"):
         await client.complete(make_agent(), QUESTION, make_context())
     await client.close()
+
+
+async def test_a_host_that_is_not_known_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that nobody can resolve says so, and speaks of no encryption that was not asked for."""
+
+    def unknown(*_: object, **__: object) -> list[object]:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    transport = OpenAIHTTP("http://no.such.host:1/v1")
+    with pytest.raises(TransportError) as caught:
+        await transport.send(make_request(), 0)
+    await transport.close()
+    assert (caught.value.kind, caught.value.refused) == ("connection", True)
+    assert str(caught.value).endswith("Cannot connect to host no.such.host:1 [Name or service not known]")
 
 
 @pytest.mark.parametrize("value", [None, "", "  "])

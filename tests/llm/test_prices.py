@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
+import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -63,24 +68,77 @@ def test_a_model_is_found_by_its_name_in_litellm(model: str, provider: str | Non
     assert TABLE.lookup(model, provider) == price
 
 
+KNOWS = "the price table litellm 1 sha256:abc"
+GIVE = "give input_usd, output_usd and source"
+PRICED = "claude-x, gemini/free, gemini/pro, odd, ollama/big-cloud, ollama/llama, pro, thinker"
+
+
 @pytest.mark.parametrize(
-    ("model", "line"),
+    ("model", "provider", "line"),
     [
-        ("anthropic/claude-y", "knows no model 'anthropic/claude-y'; did you mean 'claude-x'?"),
-        ("openai/claude-x", "knows no model 'openai/claude-x'"),
-        ("gemini/free", "has no price for gemini/free"),
-        ("ollama/big-cloud", "has no price for ollama/big-cloud"),
-        ("half", "has half a price for half"),
-        ("odd", "has half a price for odd"),
-        ("thinker", "thinker bills its reasoning at 3.0 USD a million tokens, other output at 2.0"),
-        ("", "knows no model ''"),
+        (
+            "anthropic/claude-y",
+            None,
+            f"{KNOWS} knows no model 'anthropic/claude-y'; {GIVE}, or null for unknown; did you mean 'claude-x'?",
+        ),
+        (
+            "openai/claude-x",
+            None,
+            f"{KNOWS} knows no model 'openai/claude-x'; {GIVE}, or null for unknown; choose from: odd, thinker",
+        ),
+        (
+            "pro",
+            "anthropic",
+            f"{KNOWS} knows no model 'anthropic/pro'; {GIVE}, or null for unknown; choose from: claude-x",
+        ),
+        (
+            "ollama_chat/lama",
+            None,
+            f"{KNOWS} knows no model 'ollama_chat/lama'; {GIVE}, or null for unknown; did you mean 'ollama/llama'?",
+        ),
+        ("", None, f"{KNOWS} knows no model ''; {GIVE}, or null for unknown; choose from: {PRICED}"),
+        ("gemini/free", None, f"{KNOWS} has no price for gemini/free; {GIVE}"),
+        ("ollama/big-cloud", None, f"{KNOWS} has no price for ollama/big-cloud; {GIVE}"),
+        ("half", None, f"{KNOWS} has half a price for half; {GIVE}"),
+        ("odd", None, f"{KNOWS} has half a price for odd; {GIVE}"),
+        (
+            "thinker",
+            None,
+            (
+                "thinker bills its reasoning at 3.0 USD a million tokens, other output at 2.0: one price cannot say "
+                "that; give input_usd, output_usd (the dearer one) and source"
+            ),
+        ),
     ],
 )
-def test_what_nobody_knows_is_refused(model: str, line: str) -> None:
+def test_what_nobody_knows_is_refused(model: str, provider: str | None, line: str) -> None:
     """Unknown models, missing keys, and the zeros that stand for a paid model's unknown price; never a price of 0."""
-    with pytest.raises(ConfigError, match=re.escape(line)) as caught:
-        TABLE.lookup(model)
-    assert "input_usd" in str(caught.value)
+    with pytest.raises(ConfigError) as caught:
+        TABLE.lookup(model, provider)
+    assert str(caught.value) == line
+
+
+@pytest.mark.parametrize(
+    ("cost", "usd"),
+    [
+        *((1.25e-6, 1.25), (1e-15, 1e-9), (1.2345678e-6, 1.2345678), (1.2345678912e-6, 1.234567891), (2, 2e6)),
+        *((cost, None) for cost in (0, -1e-6, float("inf"), float("nan"), True, "1e-6", None)),
+    ],
+)
+def test_a_price_is_a_number_above_nothing(cost: Any, usd: float | None) -> None:
+    """In USD a million tokens, to nine digits after the point; anything else is not known."""
+    row = {"litellm_provider": "openai", "input_cost_per_token": 1e-6, "output_cost_per_token": 1e-6}
+    price = PriceTable("t", "d", "built", {"m": {**row, "cache_read_input_token_cost": cost}}).lookup("m")
+    assert price == Price(1.0, 1.0, "t (built d): m", usd)
+
+
+def test_reasoning_at_the_price_of_output_is_one_price() -> None:
+    """A row that names both alike is taken; one without a provider is found by its own name alone."""
+    row = {"input_cost_per_token": 1e-6, "output_cost_per_token": 2e-6, "output_cost_per_reasoning_token": 2e-6}
+    table = PriceTable("t", "d", "built", {"m": row})
+    assert table.lookup("m") == Price(1.0, 2.0, "t (built d): m")
+    with pytest.raises(ConfigError, match="knows no model 'openai/m'"):
+        table.lookup("m", "openai")
 
 
 @given(st.text(max_size=20), st.none() | st.sampled_from(["anthropic", "ollama", ""]))
@@ -96,6 +154,61 @@ def test_the_installed_table_says_what_and_when_it_is() -> None:
     assert re.fullmatch(r"litellm \d+\.\d+\.\d+ sha256:[0-9a-f]{12}", table.id)
     assert re.fullmatch(r"20\d\d-\d\d-\d\d", table.date)
     assert table.dated_by == "built"
+
+
+@pytest.fixture
+def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of a litellm whose price table was installed on 2001-09-09."""
+    package, info = tmp_path / "litellm", tmp_path / "litellm-7.8.9.dist-info"
+    for folder in (package, info):
+        folder.mkdir()
+    (package / "model_prices_and_context_window_backup.json").write_text('{"m": {}}', encoding="utf-8")
+    (package / "__init__.py").touch()
+    os.utime(package / "__init__.py", (1e9, 1e9))
+    (info / "METADATA").write_text("Name: litellm\nVersion: 7.8.9\n", encoding="utf-8")
+    (info / "RECORD").write_text("litellm/__init__.py,,\nlitellm-7.8.9.dist-info/sboms/a.cyclonedx.json,,\n", "utf-8")
+    spec = importlib.util.spec_from_file_location("litellm", package / "__init__.py")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: spec)
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda _: importlib.metadata.PathDistribution(info))
+    litellm_table.cache_clear()
+    yield tmp_path
+    litellm_table.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("bill", "date", "dated_by"),
+    [
+        ('{"metadata": {"timestamp": "2026-11-20T23:30:00-02:00"}}', "2026-11-21", "built"),
+        ('{"metadata": {"timestamp": "yesterday"}}', "2001-09-09", "installed"),
+        ('{"metadata": {"timestamp": 5}}', "2001-09-09", "installed"),
+        ("{}", "2001-09-09", "installed"),
+        ("no JSON", "2001-09-09", "installed"),
+        (None, "2001-09-09", "installed"),
+    ],
+)
+def test_a_table_is_dated_by_what_there_is(wheel: Path, bill: str | None, date: str, dated_by: str) -> None:
+    """By the bill of materials, in UTC; where there is none that can be read, by when the package was installed."""
+    if bill is not None:
+        (wheel / "litellm-7.8.9.dist-info" / "sboms").mkdir()
+        (wheel / "litellm-7.8.9.dist-info" / "sboms" / "a.cyclonedx.json").write_text(bill, encoding="utf-8")
+    table = litellm_table()
+    assert table == PriceTable("litellm 7.8.9 sha256:856eefc88f4e", date, dated_by, {"m": {}})
+    assert table.source("m") == f"litellm 7.8.9 sha256:856eefc88f4e ({dated_by} {date}): m"
+
+
+def test_a_table_that_cannot_be_read_is_one_line(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No litellm, one without its table, or a table that is no JSON: why, and what to do."""
+    path = wheel / "litellm" / "model_prices_and_context_window_backup.json"
+    path.write_text("{", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"^the price table of litellm cannot be read \(Expecting .*\); pip install"):
+        litellm_table()
+    path.unlink()
+    with pytest.raises(ConfigError, match=r"cannot be read .*No such file"):
+        litellm_table()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(ConfigError) as caught:
+        lookup("m")
+    assert str(caught.value) == "the price table of litellm cannot be read (litellm); pip install litellm"
 
 
 def test_every_listed_price_is_whole_or_refused() -> None:

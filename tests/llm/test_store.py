@@ -8,13 +8,16 @@ import hashlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import psutil
@@ -55,15 +58,17 @@ async def opened(path: Path, mode: StoreMode = "use", buyer: str = "us") -> Asyn
 
 async def test_answers_outlive_the_process_that_bought_them(tmp_path: Path) -> None:
     """What one run stored the next one finds, with its buyer, and nothing else; one clean file is left."""
-    path = tmp_path / "new" / "store.sqlite"
+    path = tmp_path / "new" / "folder" / "store.sqlite"
     answer, request = make_call()
     async with opened(path) as first:
+        assert first.path == path
         assert await first.put(answer, request) == answer
     async with opened(path, buyer="them") as second:
         assert await second.get(HASH) == answer
         assert await second.get(make_call(sample=1)[0].request_hash) is None
         assert second.count() == 1
     assert [file.name for file in path.parent.iterdir()] == ["store.sqlite"]
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 async def test_two_runs_share_one_file(tmp_path: Path) -> None:
@@ -303,6 +308,7 @@ async def test_a_closed_store_says_so(tmp_path: Path) -> None:
     shared.close()
     with pytest.raises(LedgerError, match="the store is closed"):
         await shared.put(*make_call())
+    await shared.release(HASH)
 
 
 async def test_refresh_sees_only_what_its_buyer_bought(tmp_path: Path) -> None:
@@ -323,6 +329,23 @@ async def test_refresh_sees_only_what_its_buyer_bought(tmp_path: Path) -> None:
         assert after.count() == 1
 
 
+async def test_claims_are_renewed_by_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a call takes longer than a lease lives its holder puts the end off, without being asked."""
+    monkeypatch.setattr(store, "RENEW_S", 0.01)
+    path = tmp_path / "s.sqlite"
+    async with opened(path) as shared:
+        await shared.claim(HASH)
+        with contextlib.closing(open_database(path, SCHEMA, "read")) as look:
+            row: Any = partial(look.one, "SELECT expires FROM leases")
+            first, later = row(), row()
+            for _ in range(500):
+                await asyncio.sleep(0.01)
+                later = row()
+                if later != first:
+                    break
+            assert later > first
+
+
 async def test_offline_writes_nothing(tmp_path: Path) -> None:
     """Offline an answer is found, a missing one is refused with its id, and file and folder stay as they are."""
     path = tmp_path / "s.sqlite"
@@ -333,12 +356,14 @@ async def test_offline_writes_nothing(tmp_path: Path) -> None:
     other = make_call(sample=1)
     async with opened(path, "offline") as shared:
         assert await shared.get(HASH) == await shared.claim(HASH) == make_call()[0]
-        with pytest.raises(
-            OfflineError, match=rf"call {other[0].call_id} is not in .*s\.sqlite, and store\.mode=offline"
-        ):
-            await shared.claim(other[0].request_hash)
-        with pytest.raises(OfflineError):
-            await shared.put(*other)
+        line = (
+            f"call {other[0].call_id} is not in {path}, and store.mode=offline lets nobody be asked; "
+            f"see: python -m trinity.ledger explain {other[0].call_id}"
+        )
+        for refused in (shared.claim(other[0].request_hash), shared.put(*other)):
+            with pytest.raises(OfflineError) as caught:
+                await refused
+            assert str(caught.value) == line
         await shared.release(other[0].request_hash)
     assert os.listdir(tmp_path) == ["s.sqlite"]  # noqa: PTH208 - so short a look may block
     assert hashlib.sha256(path.read_bytes()).hexdigest() == before
@@ -378,13 +403,14 @@ def test_a_store_of_an_older_version_is_refused(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     """A store below a file is a LedgerError that names the folder."""
     (tmp_path / "file").write_text("x", encoding="utf-8")
-    with pytest.raises(LedgerError, match="cannot create the store's folder"):
+    with pytest.raises(LedgerError, match="cannot write the store"):
         Store.open(tmp_path / "file" / "store.sqlite")
 
 
 async def test_memory_store_keeps_the_same_rules() -> None:
     """Tests meet the rules of runs: the first answer stays, a claim is exclusive until it is answered or released."""
-    shared: CallStore = MemoryStore()
+    kept = MemoryStore()
+    shared: CallStore = kept
     assert await shared.claim(HASH) is None
     waiting = [asyncio.create_task(shared.claim(HASH)) for _ in range(2)]
     await asyncio.sleep(0)
@@ -395,6 +421,7 @@ async def test_memory_store_keeps_the_same_rules() -> None:
     assert await still == make_call()[0]
     assert await shared.put(*make_call(text="4")) == make_call()[0]
     assert await shared.get(HASH) == make_call()[0]
+    assert (kept.rows, kept.requests) == ({HASH: make_call()[0]}, {HASH: make_call()[1]})
 
 
 async def test_own_answers_come_first(tmp_path: Path) -> None:
@@ -413,6 +440,7 @@ async def test_own_answers_come_first(tmp_path: Path) -> None:
         await both.release(new[0].request_hash)
         assert await both.claim(new[0].request_hash) is None
         assert await both.put(*new) == new[0] == await shared.get(new[0].request_hash)
+        assert shared.requests[new[0].request_hash] == new[1]
 
 
 class Clock:
@@ -445,23 +473,41 @@ def test_leases_end_unless_they_are_renewed(tables: tuple[LeaseTable, LeaseTable
         assert not other.take(HASH)
     other.end(HASH)
     assert other.is_held(HASH)
-    clock.now += LEASE_S + 1
-    assert not one.is_held(HASH)
+    clock.now += LEASE_S - 0.5
+    assert other.is_held(HASH)
+    clock.now += 0.5
+    assert not other.is_held(HASH)
     assert other.take(HASH)
     one.end_all()
     assert one.is_held(HASH)
+    other.end(HASH)
+    assert not one.is_held(HASH)
 
 
 def test_leases_that_ended_are_swept_out(tables: tuple[LeaseTable, LeaseTable, Clock]) -> None:
     """What a killed process left does not stay for ever."""
     one, other, clock = tables
+    count = partial(one._database.one, "SELECT COUNT(*) FROM leases")
     one.take(HASH)
-    clock.now += LEASE_S + 1
+    clock.now += LEASE_S
     other.renew()
-    assert one._database.one("SELECT COUNT(*) FROM leases") == (0,)
+    assert count() == (1,)
+    clock.now += 1
+    other.renew()
+    assert count() == (0,)
 
 
 OWNER: list[Any] = json.loads(new_owner())
+
+
+def test_an_owner_is_a_process_of_a_machine() -> None:
+    """Its name holds machine and container, number and start of the process, and what no other owner has."""
+    process = psutil.Process()
+    place = f"{socket.gethostname()} {Path('/proc/self/ns/pid').readlink()}"
+    assert OWNER[:2] == [place, process.pid]
+    assert OWNER[2] == pytest.approx(process.create_time() - psutil.boot_time(), abs=1)
+    assert (len(OWNER), len(OWNER[3])) == (4, 16)
+    assert new_owner() != new_owner()
 
 
 @pytest.mark.parametrize(
@@ -471,12 +517,27 @@ OWNER: list[Any] = json.loads(new_owner())
         (lambda: [OWNER[0], OWNER[1], OWNER[2] - 60, OWNER[3]], False),
         (lambda: [OWNER[0], dead_pid(), OWNER[2], OWNER[3]], False),
         (lambda: ["another machine", dead_pid(), OWNER[2], OWNER[3]], True),
+        (lambda: [OWNER[0], OWNER[1], OWNER[2] + 1.9, OWNER[3]], True),
+        (lambda: [OWNER[0], OWNER[1], OWNER[2] - 1.9, OWNER[3]], True),
+        (lambda: [OWNER[0], OWNER[1], OWNER[2] + 2.1, OWNER[3]], False),
+        (lambda: [OWNER[0], OWNER[1], OWNER[2] - 2.1, OWNER[3]], False),
+        (lambda: [OWNER[0], OWNER[1], "then", OWNER[3]], True),
         (lambda: ["damaged"], True),
+        (lambda: 5, True),
     ],
 )
 def test_a_process_is_told_from_a_later_one_of_its_number(owner: Callable[[], list[Any]], *, alive: bool) -> None:
     """An owner is dead when its process is gone or its number belongs to a younger one; elsewhere nobody can tell."""
     assert may_live(json.dumps(owner())) is alive
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="says where Linux tells of its start")
+def test_a_clock_that_is_set_ends_no_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process is the same one when the clock was put a day ahead or a year back."""
+    before = psutil.boot_time()
+    for jump_s in (86_400, -365 * 86_400):
+        monkeypatch.setattr("psutil._pslinux.boot_time", partial(float, before + jump_s))
+        assert may_live(json.dumps(OWNER))
 
 
 def dead_pid() -> int:
@@ -490,18 +551,23 @@ def dead_pid() -> int:
 def test_an_owner_is_not_looked_at_again_and_again(
     tables: tuple[LeaseTable, LeaseTable, Clock], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thousand waiters do not ask the system a thousand times."""
+    """Within half a second of finding it alive the system is not asked about it; one that is gone holds nothing."""
     looks: list[str] = []
+    times = iter([100.0, 100.1, 100.49, 100.5, 100.9, 101.0])
 
     def alive(owner: str) -> bool:
         looks.append(owner)
-        return True
+        return len(looks) < 3
 
     monkeypatch.setattr(leases, "may_live", alive)
+    monkeypatch.setattr(leases, "time", SimpleNamespace(monotonic=lambda: next(times)))
     one, other, _ = tables
     one.take(HASH)
-    assert all(other.is_held(HASH) for _ in range(100))
-    assert len(looks) < 100
+    assert [(other.is_held(HASH), len(looks)) for _ in range(6)] == [
+        *((True, 1), (True, 1), (True, 1)),
+        *((True, 2), (True, 2), (False, 3)),
+    ]
+    assert set(looks) == {one._owner}
 
 
 async def test_an_offline_reader_beside_a_writer_sees_a_whole_store(tmp_path: Path) -> None:

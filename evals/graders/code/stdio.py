@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from evals.graders.code.compare import Match, same_text
@@ -50,19 +50,23 @@ async def grade_stdio(
     """
     require(tests)
     program = running(source, starter)
-    # The first one alone: most programs that fail do so at once.
-    for start in (0, *range(1, len(tests), _AT_ONCE)):
-        some = tests[start : start + _AT_ONCE if start else 1]
-        outcomes = await asyncio.gather(
-            *(printed(sandbox, program, test, limits) for test in some), return_exceptions=True
-        )
-        for number, (test, outcome) in enumerate(zip(some, outcomes, strict=True), start=start + 1):
+    for some in _batches(tests):
+        runs = (printed(sandbox, program, test, limits) for _, test in some)
+        outcomes = await asyncio.gather(*runs, return_exceptions=True)
+        for (number, test), outcome in zip(some, outcomes, strict=True):
             # In their order: a failure counts only where all before it passed, however fast each of them was.
             if isinstance(outcome, BaseException):
                 raise outcome
             if fault := _fault(outcome, test, match, fold_case=fold_case):
                 return failed(numbered(number, tests, fault))
     return passed(len(tests))
+
+
+def _batches(tests: Sequence[StdioTest]) -> Iterator[list[tuple[int, StdioTest]]]:
+    """What is run at once, each test with its number from 1: the first alone, since most failures are seen there."""
+    every = list(enumerate(tests, start=1))
+    for start in (0, *range(1, len(tests), _AT_ONCE)):
+        yield every[start : start + _AT_ONCE if start else 1]
 
 
 def running(source: str, starter: str = STARTER) -> Program:

@@ -1,4 +1,19 @@
-"""Grades a module by unit tests that must share its process, since they mock what it uses and touch its objects."""
+"""Grades a module by unit tests that must share its process, since they mock what it uses and touch its objects.
+
+Which tests there are is read from their source here. Each must tell that it starts and that it ends well, in its
+order, and nothing else may be told; leaving early, skipping, and changing `unittest`, `builtins` or `os` fail. What is
+told bears a sign that is handed over before the candidate's code runs.
+
+That does not stop a candidate that searches its process for the sign, or whose results equal everything. So one that
+passes is run again, with a part of the tests, chosen by chance, made decoys (see `decoys`): those must fail and the
+others pass. Where another passes no more (a decoy may leave a file behind), two more runs must tell the same: all as
+they are, which must pass, and all made decoys, which must fail.
+
+Not guaranteed: a candidate that looks for what the tests expect, among the objects of its process, and tells right
+from wrong by itself, passes; so does one that forges only the assertions that were not made decoys. Tests without an
+assertion that is always reached have no decoy (see `decoys.sites`). A source without any is graded by the first run
+alone.
+"""
 
 from __future__ import annotations
 
@@ -48,21 +63,7 @@ async def grade_unit_tests(
     preload: tuple[str, ...] = (),
     seed: int | None = None,
 ) -> Verdict:
-    """Whether a candidate passes unit tests that run in its own process.
-
-    Which tests there are is read from their source here. Each must tell that it starts and that it ends well, in its
-    order, and nothing else may be told; leaving early, skipping, and changing `unittest`, `builtins` or `os` fail. What
-    is told bears a sign that is handed over before the candidate's code runs.
-
-    That does not stop a candidate that searches its process for the sign, or whose results equal everything. So one
-    that passes is run again, with a part of the tests, chosen by chance, made decoys (see `decoys`): those must fail
-    and the others pass. Where another passes no more (a decoy may leave a file behind), two more runs must tell the
-    same: all as they are, which must pass, and all made decoys, which must fail.
-
-    Not guaranteed: a candidate that looks for what the tests expect, among the objects of its process, and tells right
-    from wrong by itself, passes; so does one that forges only the assertions that were not made decoys. Tests without
-    an assertion that is always reached have no decoy (see `decoys.sites`). A source without any is graded by the first
-    run alone.
+    """Whether a candidate passes unit tests that run in its own process, as far as that can be told (see above).
 
     Args:
         sandbox: where it runs.

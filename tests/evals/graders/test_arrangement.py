@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from evals.graders import arrangement_harness
 from evals.graders.arrangement import candidates, first_solution, fulfils, packed
 from evals.sandbox.base import Limits, Outcome, Program, Sandbox
 from tests.evals.tasks.rows_puzzles import autologi
@@ -16,6 +19,7 @@ from trinity.errors import GraderError
 CODE: dict[str, str] = autologi(1)[0]["code"]
 RIGHT = {"left": {"Ann", "Cid"}, "right": {"Ben"}}
 LIMITS = Limits(cpu_s=5.0)
+HARNESS = Path(arrangement_harness.__file__).read_text()
 
 
 @pytest.fixture
@@ -32,9 +36,11 @@ class Told:
     def __init__(self, **outcome: Any) -> None:
         plain = {"end": "exited", "code": 0, "stdout": b"", "stderr": b"", "cpu_s": 0, "wall_s": 0}
         self.outcome = Outcome(**{**plain, **outcome})
+        self.ran: list[tuple[Program, Limits]] = []
 
     async def run(self, program: Program, limits: Limits) -> Outcome:
         """The outcome."""
+        self.ran.append((program, limits))
         return self.outcome
 
 
@@ -76,7 +82,7 @@ def test_kinds_are_kept_apart() -> None:
         [[["plain", 1], ["tuple", [["plain", "a"], ["list", [["plain", None]]]]]]],
     ]
     assert packed({"a"}) == ["set", [["plain", "a"]]]
-    with pytest.raises(ValueError, match="bytes is no part"):
+    with pytest.raises(ValueError, match=r"^bytes is no part of an arrangement$"):
         packed([b"a"])
 
 
@@ -121,9 +127,44 @@ async def test_the_first_solution_is_found(box: Sandbox) -> None:
 
 async def test_silence_is_an_error_and_a_bound_is_none() -> None:
     """A program that says nothing is a failure of the grader; one that ran into a bound has not accepted."""
-    silent: Any = Told(stderr=b"oh")
-    with pytest.raises(GraderError, match="ended without a word: b'oh'"):
+    silent: Any = Told(stderr=b"x" + b"y" * 300)
+    with pytest.raises(GraderError) as found:
         await fulfils(silent, CODE, RIGHT, LIMITS)
-    bounded: Any = Told(end="memory", code=None)
-    assert not await fulfils(bounded, CODE, RIGHT, LIMITS)
-    assert await first_solution(bounded, CODE, LIMITS) is None
+    assert str(found.value) == f"the puzzle's checking code ended without a word: {b'y' * 300!r}"
+    for end in ("cpu", "idle", "wall", "memory", "output"):
+        bounded: Any = Told(end=end, code=None)
+        assert await fulfils(bounded, CODE, RIGHT, LIMITS) is False
+        assert await first_solution(bounded, CODE, LIMITS) is None
+    for stdout, told in ((b"[1]", "[1]"), (b'{"broken": "' + b"z" * 400 + b'"}', "{'broken': '" + "z" * 288)):
+        odd: Any = Told(stdout=stdout)
+        with pytest.raises(GraderError) as found:
+            await fulfils(odd, CODE, RIGHT, LIMITS)
+        assert str(found.value) == f"the puzzle's checking code is broken: {told}"
+
+
+async def test_what_the_puzzles_code_is_given() -> None:
+    """The harness, and as JSON the code with the packed value, or with the code that goes through all arrangements."""
+    codes = {"checks": CODE["Inputs_Check_code"], "constraints": CODE["Constraint_List_code"]}
+    asked: Any = Told(stdout=b'{"accepted": true}')
+    assert await fulfils(asked, CODE, {"left": ["Ann"]}, LIMITS) is True
+    searched: Any = Told(stdout=b'{"found": "[1]"}')
+    assert await first_solution(searched, CODE, LIMITS) == "[1]"
+    odd: Any = Told(stdout=b'{"found": 1}')
+    assert await first_solution(odd, CODE, LIMITS) is None
+    value = ["dict", [[["plain", "left"], ["list", [["plain", "Ann"]]]]]]
+    tasks = ({**codes, "value": value}, {**codes, "traverse": CODE["Traverse_code"]})
+    for box, task in zip((asked, searched), tasks, strict=True):
+        ((program, limits),) = box.ran
+        assert limits == LIMITS
+        assert program.source == HARNESS
+        assert json.loads(program.stdin) == task
+
+
+def test_the_end_of_a_text_is_read() -> None:
+    """A value that begins 100,000 characters before the end is the last one that is found; a name goes off it once."""
+    assert list(candidates("[1]" + "x" * 99_997)) == ["[1]"]
+    assert list(candidates("[1]" + "x" * 99_998)) == []
+    assert list(candidates("```\na = b = {'c': 1}\n```")) == ["b = {'c': 1}", "{'c': 1}"]
+    assert list(candidates("```\na == [1]\n```")) == ["a == [1]", "[1]"]
+    assert list(candidates("{1} [2] {3")) == ["{1}"]
+    assert list(candidates("} {{1} {2}} }")) == ["{{1} {2}}"]

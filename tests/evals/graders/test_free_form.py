@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from evals.graders.algebra.pool import Checkers
-from evals.graders.free_form import match, same_words
+from evals.graders.free_form import _close, match, same_words
 
 
 @pytest.fixture(scope="module")
@@ -55,3 +55,53 @@ def test_marks_alone_are_no_words() -> None:
     """A reference without a letter is not compared as words, and a paraphrase is wrong: nothing judges meaning."""
     assert not same_words("+", "+")
     assert not same_words("the price rises", "prices go up")
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer", "near"),
+    [
+        ("1.00", "1.01", True),
+        ("1.00", "0.99", True),
+        ("1.00", "1.0101", False),
+        ("-2.0", "-2.02", True),
+        ("1", "1.0", False),
+        ("9.81 m", "9.81", True),
+        ("9.81", "9.81 m", True),
+        ("9.81 m", "9.81 s", False),
+        ("1.0", "many", False),
+        ("many", "1.0", False),
+    ],
+)
+def test_a_hundredth_by_hand(reference: str, answer: str, near: bool) -> None:
+    """A decimal reference forgives a hundredth of itself, and units that only one of both names."""
+    assert _close(reference, answer) is near
+
+
+async def test_reasons_are_told(by: Checkers) -> None:
+    """Each way to be right has its own; words of more than 2000 characters are not compared."""
+    electrons = "2 electrons"
+    for answer in (electrons, electrons.ljust(2_000)):
+        assert (await match("two electrons", answer, by=by)).reason == "the same words"
+    assert not (await match("two electrons", electrons.ljust(2_001), by=by)).right
+    assert (await match("9.81", "9.80", by=by)).reason == "within a hundredth"
+    assert (await match("two electrons", "three electrons", by=by)).right is False
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer", "same"),
+    [
+        ("the", "the", True),
+        ("the", "a", False),
+        ("It is red.", "red", True),
+        ("one, two and two", "two, one, two", True),
+        ("one, two and two", "two, one", False),
+        ("one two", "two one", False),
+        ("x_1", "x 1", True),
+        ("3", "3", False),
+        ("", "", False),
+        ("false", "No.", True),
+    ],
+)
+def test_words_by_hand(reference: str, answer: str, same: bool) -> None:
+    """Articles go unless nothing else is there; order is free in a list alone."""
+    assert same_words(reference, answer) is same

@@ -111,3 +111,27 @@ def test_any_text_gives_json_or_nothing(text: str) -> None:
 def test_ten_megabytes_are_read(piece: str) -> None:
     """Ten megabytes of any hostile repetition end in a grid that is not the right one, or in none."""
     assert read_grid(piece * (10_000_000 // len(piece)), ATTRIBUTES, 2) != RIGHT
+
+
+def test_what_was_not_asked_for_is_left_out() -> None:
+    """Houses below 1 and above the number of houses are none, and two values of one attribute are a contradiction."""
+    ada = {"name": "ada", "favoritedrink": "milk"}
+    for other in ("House 0", "House 3"):
+        assert json.loads(read_grid(PLAIN.replace("House 1", other), ATTRIBUTES, 2) or "") == {"2": ada}
+    twice = read_grid(PLAIN.replace('"Name": "Ada"', '"Name": "Ada", "Name": "Bo"'), ATTRIBUTES, 2)
+    assert json.loads(twice or "")["2"] == {**ada, "name": "?"}
+    assert json.loads(read_grid(PLAIN, ("Name",), 2) or "") == {"1": {"name": "eric"}, "2": {"name": "ada"}}
+
+
+def test_the_last_complete_grid_goes_before_the_last_one() -> None:
+    """Of grids without a complete one the last counts, of two complete ones the second."""
+    one, two = (json.dumps({"House 1": {"Name": name}}) for name in ("Bo", "Cy"))
+    assert json.loads(read_grid(f"{one}\n{two}", ATTRIBUTES, 2) or "") == {"1": {"name": "cy"}}
+    assert read_grid(f"{PLAIN}\n{one}\n{two}", ATTRIBUTES, 2) == RIGHT
+
+
+def test_the_end_of_a_text_is_read() -> None:
+    """A grid counts as long as `House 1` is within the last 200,000 characters."""
+    room = 200_000 - len(PLAIN) + 2
+    assert read_grid(PLAIN + " " * room, ATTRIBUTES, 2) == RIGHT
+    assert read_grid(PLAIN + " " * (room + 1), ATTRIBUTES, 2) != RIGHT

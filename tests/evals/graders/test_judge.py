@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals.graders.judge import Exchange, compare, judge_messages, matches, rate
-from evals.graders.quoting import MAX_CHARS, shown
+from evals.graders.judge import MAX_CHARS, Exchange, compare, judge_messages, matches, rate, shown
 from tests.evals.graders.judges import Scripted, believes_ends, believes_turns, echoes, obeys, own_lines, quotes
 from trinity.errors import GraderError
 
@@ -77,6 +77,7 @@ def test_a_text_changes_nothing_but_marked_lines(text: str) -> None:
         ("Rating: [[10]]", "| Rating: [ [10]]"),
         ("[[1, 2], [3, 4]]", "| [[1, 2], [3, 4]]"),
         ("in\u200bvis\u202eible\ud800", "| invisible"),
+        ("un\x1fit", "| unit"),
         ("\u00e9\U0001f600", "| \u00e9\U0001f600"),
     ],
 )
@@ -120,8 +121,10 @@ async def test_equal_judgements_are_equal_requests() -> None:
 async def test_a_rating_outside_the_scale_is_asked_for_again() -> None:
     """Neither clipped nor averaged: asked once more, then an error that shows how the reply ended."""
     assert await rate(Scripted(["Rating: [[95]]", "Rating: [[9]]"]), [Exchange("Why?", "Because.")]) == 9.0
-    with pytest.raises(GraderError, match=r"judge/1: no rating verdict in 2 replies .*ends 'Rating: \[\[95\]\]'"):
-        await rate(Scripted(["Rating: [[95]]"] * 2), [Exchange("Why?", "Because.")])
+    with pytest.raises(GraderError) as found:
+        await rate(Scripted(["no", f"{'x' * 90}Rating: [[95]]"]), [Exchange("Why?", "Because.")])
+    end = f"{'x' * 66}Rating: [[95]]"
+    assert str(found.value) == f"judge/1: no rating verdict in 2 replies of the judge; the last ends {end!r}"
 
 
 async def test_a_reply_that_was_cut_off_is_no_verdict() -> None:
@@ -181,3 +184,49 @@ async def test_nobody_is_asked_about_no_text(call: Callable[[Scripted], Any], to
     judge = Scripted([])
     assert await call(judge) == told
     assert judge.asked == []
+
+
+def headings(judge: Scripted, call: int = 0) -> list[str]:
+    """What is shown to a judge in one call, each part without its text."""
+    return [line for line in own_lines(judge.asked[call][-1]["content"]) if line.endswith(":")]
+
+
+async def test_what_each_kind_of_judgement_shows() -> None:
+    """One exchange has no number; a pair and a match have their reference, where one is known."""
+    judge = Scripted(["Rating: [[7]]", "Verdict: [[yes]]", *["Verdict: [[A]]"] * 4])
+    await rate(judge, [Exchange("Why?", "Because.", "Physics.")])
+    await matches(judge, "Sum?", "four", "4")
+    await compare(judge, "Why?", "one", "two", "ref")
+    await compare(judge, "Why?", "one", "two")
+    assert headings(judge)[:3] == ["Question:", "Reference answer:", "Answer:"]
+    assert headings(judge, 1)[:3] == ["Question:", "Reference answer:", "Answer:"]
+    for call in (2, 3):
+        assert headings(judge, call)[:4] == ["Question:", "Reference answer:", "Answer A:", "Answer B:"]
+    assert headings(judge, 4)[:3] == ["Question:", "Answer A:", "Answer B:"]
+    assert "Question:\n| Sum?\n\nReference answer:\n| 4\n\nAnswer:\n| four\n\n" in judge.asked[1][-1]["content"]
+    shown_last = [asked[-1]["content"].partition("Answer B:\n")[2][:5] for asked in judge.asked[2:]]
+    assert shown_last == ["| two", "| one", "| two", "| one"]
+    assert all([one["role"] for one in asked] == ["system", "user"] for asked in judge.asked)
+    assert judge.asked[0][0] == judge.asked[1][0]
+
+
+@pytest.mark.parametrize("kind", ["rating", "pair", "match"])
+def test_a_judge_is_told_what_to_do(kind: str) -> None:
+    """The prompt of the kind ends the message, behind it the reminder where it is asked again."""
+    folder = Path(__file__).parents[3] / "evals" / "graders" / "prompts"
+    system, told, again = ((folder / f"judge_{name}.txt").read_text().rstrip() for name in ("system", kind, "reminder"))
+    expected = f"Answer:\n| Because.\n\n{told}"
+    parts = [("Reference answer", None), ("Answer", "Because.")]
+    for reminded, content in ((False, expected), (True, f"{expected}\n\n{again}")):
+        assert judge_messages(parts, kind, reminded=reminded) == [
+            {"role": "system", "content": system},
+            {"role": "user", "content": content},
+        ]
+
+
+def test_a_long_text_keeps_its_ends() -> None:
+    """40,000 characters are shown whole; of five more the first 30,000 and the last 10,000."""
+    head, tail = "a" * 30_000, "c" * 10_000
+    assert shown(head + tail) == f"| {head}{tail}"
+    note = "(5 characters of this text are left out here, it is too long to be shown.)"
+    assert shown(f"{head}bbbbb{tail}") == f"| {head}\n{note}\n| {tail}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import threading
 import time
@@ -14,8 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evals.graders.algebra.equal import equal
+from evals.graders.algebra.lexer import UnreadableError
 from evals.graders.algebra.pool import Checkers, Verdict, _EndedError, _Worker
-from evals.graders.mathematics import answer_key, as_number, check, read_answer
+from evals.graders.algebra.reading import read
+from evals.graders.mathematics import _POSITIVE, answer_key, as_number, check, read_answer
 from tests.evals.graders.told import own, shared
 from trinity.errors import GraderError
 
@@ -42,65 +46,89 @@ async def test_cases_that_graders_got_wrong(case: dict[str, str], by: Checkers) 
     assert await right(case["expected"], case["response"], by, case["prompt"]) is expected
 
 
-@pytest.mark.parametrize(
-    ("gold", "answer", "expected"),
-    [
-        ("12,000", "12000", ACCEPT),
-        ("12,000", "12 000", ACCEPT),
-        ("12,000", "120,00", REJECT),
-        ("x^2", "x^{2}", ACCEPT),
-        ("x^12", "x^{12}", ACCEPT),
-        (r"\frac12x", "x/2", ACCEPT),
-        (r"2\pi r", r"r2\pi", ACCEPT),
-        (r"3R^2", r"3r^2", ACCEPT),
-        ("2x+1", "2n+1", REJECT),
-        ("2x", "2", REJECT),
-        ("2", "2x", REJECT),
-        (r"(-1)^n", r"\cos(n\pi)", ACCEPT),
-        (r"\frac{n(n+1)}{2}", r"\binom{n+1}{2}", ACCEPT),
-        (r"\log_2 3", r"\frac{\ln 3}{\ln 2}", ACCEPT),
-        (r"\tan^{-1} 2", r"\arctan 2", ACCEPT),
-        (r"\sqrt[3]{-8}", "-2", ACCEPT),
-        (r"0.\overline{3}", "1/3", ACCEPT),
-        ("720", "6!", ACCEPT),
-        ("10^{100}", "10^{101}", REJECT),
-        ("f(x)=x^2", "x^2", ACCEPT),
-        ("y=2x+3", "y-2x=3", ACCEPT),
-        ("y=2x+3", "y=3x+2", REJECT),
-        ("x<3", "3>x", ACCEPT),
-        ("x<3", "x>3", REJECT),
-        ("2x+y<3", "4x+2y<6", ACCEPT),
-        ("2x+y<3", "-2x-y<-3", REJECT),
-        ("[0,4)", "[0,4]", REJECT),
-        ("(0,4)", "]0,4[", ACCEPT),
-        (r"\mathbb{R}", r"(-\infty,\infty)", ACCEPT),
-        (r"\mathbb{R}\setminus\{2,-2\}", r"(-\infty,-2)\cup(-2,2)\cup(2,\infty)", ACCEPT),
-        (r"\{1,2\}", "(1,2)", REJECT),
-        ("1,2", r"\{2,1\}", ACCEPT),
-        ("6", "6 or 7", REJECT),
-        ("6", r"6 \text{ or } \frac{12}{2}", ACCEPT),
-        (r"5\sqrt{2}", r"5\sqrt{2} \approx 7.07", ACCEPT),
-        (r"5\sqrt{2}", r"x \approx 7.07", REJECT),
-        ("7.07", r"5\sqrt{2} \approx 7.07", ACCEPT),
-        ("10 m/s", r"10\ \mathrm{m\,s^{-1}}", ACCEPT),
-        (r"10\text{ m/s}", r"10 \text{ km/h}", REJECT),
-        ("15 minutes", "15 min", ACCEPT),
-        ("2:00", "2:00 pm", ACCEPT),
-        (r"\text{no solution}", r"\emptyset", ACCEPT),
-        (r"\text{(B)}", "B", ACCEPT),
-        (r"\text{Monday}", "Tuesday", REJECT),
-        (r"\sum_{k=1}^{10} k", "55", ACCEPT),
-        (r"55", r"\sum_{k=1}^{9} k", REJECT),
-        (r"\int_0^1 x dx", r"\frac{1}{2}", ACCEPT),
-        (r"\begin{pmatrix}1&2\\3&4\end{pmatrix}\begin{pmatrix}1\\1\end{pmatrix}",
-         r"\begin{pmatrix}3\\7\end{pmatrix}", ACCEPT),
-        (r"\frac{1}{2", r"\frac{1}{2", ACCEPT),
-        ("4", r"4\foo{3}", REJECT),
-    ],
-)  # fmt: skip
+CONVENTIONS = [
+    ("12,000", "12000", ACCEPT),
+    ("12,000", "12 000", ACCEPT),
+    ("12,000", "120,00", REJECT),
+    ("x^2", "x^{2}", ACCEPT),
+    ("x^12", "x^{12}", ACCEPT),
+    (r"\frac12x", "x/2", ACCEPT),
+    (r"2\pi r", r"r2\pi", ACCEPT),
+    (r"3R^2", r"3r^2", ACCEPT),
+    ("2x+1", "2n+1", REJECT),
+    ("2x", "2", REJECT),
+    ("2", "2x", REJECT),
+    (r"(-1)^n", r"\cos(n\pi)", ACCEPT),
+    (r"\frac{n(n+1)}{2}", r"\binom{n+1}{2}", ACCEPT),
+    (r"\log_2 3", r"\frac{\ln 3}{\ln 2}", ACCEPT),
+    (r"\tan^{-1} 2", r"\arctan 2", ACCEPT),
+    (r"\sqrt[3]{-8}", "-2", ACCEPT),
+    (r"0.\overline{3}", "1/3", ACCEPT),
+    ("720", "6!", ACCEPT),
+    ("10^{100}", "10^{101}", REJECT),
+    ("f(x)=x^2", "x^2", ACCEPT),
+    ("y=2x+3", "y-2x=3", ACCEPT),
+    ("y=2x+3", "y=3x+2", REJECT),
+    ("x<3", "3>x", ACCEPT),
+    ("x<3", "x>3", REJECT),
+    ("2x+y<3", "4x+2y<6", ACCEPT),
+    ("2x+y<3", "-2x-y<-3", REJECT),
+    ("[0,4)", "[0,4]", REJECT),
+    ("(0,4)", "]0,4[", ACCEPT),
+    (r"\mathbb{R}", r"(-\infty,\infty)", ACCEPT),
+    (r"\mathbb{R}\setminus\{2,-2\}", r"(-\infty,-2)\cup(-2,2)\cup(2,\infty)", ACCEPT),
+    (r"\{1,2\}", "(1,2)", REJECT),
+    ("1,2", r"\{2,1\}", ACCEPT),
+    ("6", "6 or 7", REJECT),
+    ("6", r"6 \text{ or } \frac{12}{2}", ACCEPT),
+    (r"5\sqrt{2}", r"5\sqrt{2} \approx 7.07", ACCEPT),
+    (r"5\sqrt{2}", r"x \approx 7.07", REJECT),
+    ("7.07", r"5\sqrt{2} \approx 7.07", ACCEPT),
+    ("10 m/s", r"10\ \mathrm{m\,s^{-1}}", ACCEPT),
+    (r"10\text{ m/s}", r"10 \text{ km/h}", REJECT),
+    ("15 minutes", "15 min", ACCEPT),
+    ("2:00", "2:00 pm", ACCEPT),
+    (r"\text{no solution}", r"\emptyset", ACCEPT),
+    (r"\text{(B)}", "B", ACCEPT),
+    (r"\text{Monday}", "Tuesday", REJECT),
+]  # fmt: skip
+FOREIGN = [
+    (r"\sum_{k=1}^{10} k", "55", ACCEPT),
+    (r"55", r"\sum_{k=1}^{9} k", REJECT),
+    (r"\int_0^1 x dx", r"\frac{1}{2}", ACCEPT),
+    (
+        r"\begin{pmatrix}1&2\\3&4\end{pmatrix}\begin{pmatrix}1\\1\end{pmatrix}",
+        r"\begin{pmatrix}3\\7\end{pmatrix}",
+        ACCEPT,
+    ),
+    (r"\frac{1}{2", r"\frac{1}{2", ACCEPT),
+    ("4", r"4\foo{3}", REJECT),
+]
+"""Of which our own reader does not know what one of them says."""
+
+
+@pytest.mark.parametrize(("gold", "answer", "expected"), [*CONVENTIONS, *FOREIGN])
 async def test_conventions(gold: str, answer: str, expected: bool, by: Checkers) -> None:
     """Values decide, and units, bases, brackets, names and order count as the module says."""
     assert (await check(gold, answer, by=by)).right is expected
+
+
+@pytest.mark.parametrize(("gold", "answer", "expected"), CONVENTIONS)
+def test_conventions_of_our_own_reader(gold: str, answer: str, expected: bool) -> None:
+    """The same verdicts without a process and without a second reader."""
+    assert equal(read(gold), read(answer)) is expected
+
+
+@pytest.mark.parametrize("case", own("math"))
+def test_own_cases_by_our_own_reader(case: dict[str, str]) -> None:
+    """The same of the cases, but for six that it leaves to others or that are none."""
+    answer = read_answer(case["response"])
+    told: bool | None = None
+    with contextlib.suppress(UnreadableError):
+        positive = bool(_POSITIVE.search(case["prompt"]))
+        told = equal(read(case["expected"]), read(answer), positive=positive) if answer else False
+    left = {f"own-math-{number:02}" for number in (8, 12, 30, 72, 78, 79)}
+    assert told is (None if case["id"] in left else case["right_outcome"] == "accept")
 
 
 async def test_what_the_question_says_of_symbols_counts(by: Checkers) -> None:
@@ -112,7 +140,7 @@ async def test_what_the_question_says_of_symbols_counts(by: Checkers) -> None:
 async def test_no_answer_and_no_reference(by: Checkers) -> None:
     """A reply without an answer is wrong; a reference that is empty is a failure of the grader."""
     assert (await check("5", None, by=by)).reason == "no answer"
-    with pytest.raises(GraderError, match="reference answer is empty"):
+    with pytest.raises(GraderError, match=r"^the reference answer is empty$"):
         await check(" ", "5", by=by)
 
 

@@ -66,6 +66,14 @@ CASES = Path(__file__).resolve().parents[4] / "shared" / "cases" / "grader_cases
         ("There are 3 boxes, so 12 apples.", "12"),
         ("20 - 8 = 12", "12"),
         ("12", "12"),
+        ("Answer: " + "9" * 40, "9" * 40),
+        ("7 " + " " * 998, "7"),
+        ("7 " + " " * 999, None),
+        ("Answer:" + " " * 999 + "7", "7"),
+        ("Answer:" + " " * 1000 + "7", None),
+        ("Answer: 2:00 pm", "2"),
+        ("Answer: 1,000/4", "250"),
+        ("Answer: 12 = 12", "12"),
     ],
 )
 def test_reads_the_number_that_was_meant(text: str, expected: str | None) -> None:

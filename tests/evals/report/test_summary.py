@@ -25,6 +25,17 @@ CONTRACT = {
 }  # fmt: skip
 
 
+@pytest.fixture
+def summary(run_records: list[Record], manifest: dict[str, Any]) -> dict[str, Any]:
+    """The summary of the small run, made anew so that each test reaches what makes it."""
+    parts: dict[str, Any] = {
+        "choices": {"best_single": {"agent": "large"}, "vote": {"sums": {"n": 3}}},
+        "effort": {"episodes": 96},
+        "totals": {"paid_calls": 311, "reused_calls": 40},
+    }
+    return support.summarise(run_records, manifest=manifest, **parts)
+
+
 def summarise(records: Iterable[Record], **manifest: Any) -> dict[str, Any]:
     """A summary without choices or training."""
     return support.summarise(records, manifest=manifest)
@@ -42,6 +53,18 @@ def test_rows_have_the_contract_keys(summary: dict[str, Any]) -> None:
     places = [(row["method"], row["variant"], row["task"]) for row in summary["rows"]]
     assert len(places) == len(set(places)) == 9 * 3
     assert [task for _, _, task in places[:3]] == ["all", "choice", "sums"]
+
+
+def test_the_summary_says_what_it_was_given(summary: dict[str, Any], manifest: dict[str, Any]) -> None:
+    """Choices, effort and totals are handed on; pool and kind are the records', the seeds the manifest's."""
+    assert set(summary) == {
+        *("run_id", "experiment", "pool", "pool_kind", "seeds", "reference", "cost_axis", "rows", "mdd", "headroom"),
+        *("totals", "effort", "choices", "notes"),
+    }
+    assert summary["choices"] == {"best_single": {"agent": "large"}, "vote": {"sums": {"n": 3}}}
+    assert (summary["effort"], summary["totals"]) == ({"episodes": 96}, {"paid_calls": 311, "reused_calls": 40})
+    assert (summary["reference"], summary["seeds"]) == ("best_single", manifest.get("seeds"))
+    assert summarise([], run_id="r", experiment="e", pool="p", pool_kind="live")["pool_kind"] == "live"
 
 
 def test_replicates_are_averaged_within_an_item_first(make_record: MakeRecord) -> None:
@@ -207,6 +230,19 @@ def test_headroom(summary: dict[str, Any]) -> None:
     assert found["best_agents"] == ["small"]
     assert found["tasks"]["sums"]["best_agents"] == ["large"]
     assert found["tasks"]["sums"]["gap"] == pytest.approx(2 / 6)
+    assert sorted(found["tasks"]) == ["choice", "sums"]
+    assert found["best_agents_accuracy"] == pytest.approx(row(summary)["accuracy"])
+
+
+@pytest.mark.parametrize("method", ["best_single", "oracle"])
+def test_headroom_of_half_a_gap_is_unknown(make_record: MakeRecord, method: str) -> None:
+    """Without the one or the other row there is no gap, and without agents alone none is the best."""
+    found = summarise([make_record(1.0, method=method, variant="")])["headroom"]
+    expected = dict.fromkeys(("oracle", "best_single", "gap", "best_agents_accuracy")) | {
+        "best_agents": [],
+        method: 1.0,
+    }
+    assert found == {**expected, "tasks": {"sums": expected}}
 
 
 def test_detectable_difference_needs_a_spread(make_record: MakeRecord, summary: dict[str, Any]) -> None:
@@ -215,13 +251,22 @@ def test_detectable_difference_needs_a_spread(make_record: MakeRecord, summary: 
     effect = TTestPower().solve_power(nobs=12, alpha=0.05, power=0.8)
     assert summary["mdd"]["difference"] == pytest.approx(effect * sd, rel=1e-4)
     assert summary["mdd"]["n_items"] == 12
-    assert summary["mdd"]["comparison"].startswith("coordinator sampled")
+    assert summary["mdd"]["comparison"] == "coordinator sampled and best single agent"
+    assert (summary["mdd"]["power"], summary["mdd"]["reason"]) == (0.8, None)
     records = [
         make_record(1.0, method=method, item_id=item) for method in ("coordinator", "best_single") for item in "ab"
     ]
     assert summarise(records)["mdd"]["difference"] is None
     assert summarise(records)["mdd"]["reason"]
-    assert summarise([])["mdd"]["reason"]
+    assert summarise([])["mdd"] == {
+        "difference": None,
+        "n_items": 0,
+        "reason": "no method is there besides controls and bounds",
+        "power": 0.8,
+        "comparison": None,
+    }
+    lonely = summarise([make_record(1.0, method="coordinator")])["mdd"]
+    assert lonely["reason"] == "no method has a row of best_single to be compared to"
 
 
 def test_chance_of_all_is_weighted_by_items(make_record: MakeRecord, manifest: dict[str, Any]) -> None:
@@ -240,10 +285,11 @@ def test_notes(make_record: MakeRecord) -> None:
             "agents": [{"name": "small"}],
             "notes": ["n/a x"],
         },
-        choices={"notes": ["n/a x"]},
+        choices={"notes": ["n/a x", "chosen so"]},
     )
     assert found["notes"] == [
         "n/a x",
+        "chosen so",
         "The run went on without agent tiny: its weights are gone.",
         "The pool has one agent: there is nothing to coordinate.",
         "A run of 1 test items shows the path, not a finding.",

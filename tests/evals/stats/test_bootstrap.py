@@ -11,7 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from evals.stats.bootstrap import bootstrap_means, bootstrap_ratios, joined_strata
+from evals.stats import bootstrap as module
+from evals.stats.bootstrap import (
+    _counted,
+    bootstrap_means,
+    bootstrap_ratios,
+    equal_interval,
+    item_draws,
+    joined_strata,
+    same_items,
+)
 from evals.stats.intervals import percentile_ends
 
 Numbers = NDArray[np.float64]
@@ -136,3 +145,53 @@ def test_joined_strata_are_unions(labels: list[int]) -> None:
     assert all(np.unique(joined[strata == label]).size == 1 for label in labels)
     sizes = np.unique(joined, return_counts=True)[1]
     assert sizes.size == 1 or sizes.min() >= 10
+
+
+def test_equal_observations_by_hand() -> None:
+    """Ten of .5: at least p = 10 / (10 + z^2) of all items have it, the rest anything from -1 to 1."""
+    share = 10 / (10 + 1.959964**2)
+    assert equal_interval(0.5, 10) == pytest.approx((share / 2 - (1 - share), share / 2 + (1 - share)), abs=1e-6)
+    assert equal_interval(0.5, 0) == (-1, 1)
+
+
+def test_seed_and_number_of_resamples() -> None:
+    """By default 9,999 resamples from seed 0; another seed gives others, the same the same."""
+    values = np.random.default_rng(1).random((30, 1))
+    ones = np.ones((30, 1))
+    for draw in (bootstrap_means, lambda part, **options: bootstrap_ratios(part, ones, **options)):
+        made = draw(values)
+        assert made.shape == (9_999, 1)
+        assert (made == draw(values, seed=0, resamples=9_999)).all()
+        assert (made[:9] != draw(values, seed=1, resamples=9)).any()
+        assert draw(values, resamples=7).shape == (7, 1)
+
+
+def test_draws_come_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two rows of five items fit into a chunk of ten numbers: of seven resamples the last stands alone."""
+    monkeypatch.setattr(module, "CHUNK", 10)
+    generator = np.random.default_rng(4)
+    expected = [np.bincount(row, minlength=5) for n in (2, 2, 2, 1) for row in generator.integers(5, size=(n, 5))]
+    found = list(item_draws(np.random.default_rng(4), 5, 7))
+    assert [(chunk.start, chunk.stop) for chunk, _ in found] == [(0, 2), (2, 4), (4, 6), (6, 7)]
+    assert np.vstack([counts for _, counts in found]).tolist() == np.vstack(expected).tolist()
+    assert [counts.shape for _, counts in item_draws(generator, 11, 2)] == [(1, 11), (1, 11)]
+
+
+def test_columns_of_the_same_items() -> None:
+    """Columns are put together by what they know, in the order of their first; one that knows nothing is left out."""
+    known = np.array([[1, 0, 1, 0], [1, 1, 1, 0], [0, 1, 0, 0]], dtype=np.bool_)
+    found = [(columns.tolist(), kept.tolist()) for columns, kept in same_items(known)]
+    assert found == [([0, 2], [0, 1]), ([1], [1, 2])]
+
+
+def test_which_columns_are_counted() -> None:
+    """One value, or at most one in forty distinct."""
+    assert _counted(np.column_stack([np.ones(80), np.arange(80) % 2, np.arange(80) % 3])) == [0, 1]
+    assert _counted(np.column_stack([np.ones(79), np.arange(79) % 2])) == [0]
+
+
+def test_strata_as_large_as_asked_for_stay() -> None:
+    """Three items are enough where three are asked for."""
+    labels = np.repeat([0, 5], [3, 7]).astype(np.int32)
+    assert joined_strata(labels, 3).tolist() == labels.tolist()
+    assert np.unique(joined_strata(labels, 4)).tolist() == [5]

@@ -10,7 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from evals.stats.contrasts import Contrast, contrasts, gains, interaction_rows, leave_one_out_rows, pooled_rows
+from evals.stats.contrasts import (
+    Contrast,
+    _quarters,
+    contrast_row,
+    contrasts,
+    gains,
+    interaction_rows,
+    leave_one_out_rows,
+    pooled_rows,
+    settled,
+)
 from evals.stats.study import mean_over
 from tests.evals.stats.making import make_study
 
@@ -207,3 +217,58 @@ def test_quarters_narrow_the_interval_that_takes_their_mix_as_given() -> None:
     # Of 50 items of a quarter 2 or 3 are exceptions.
     spread = math.sqrt(2 * (0.04 * 0.96 + 0.06 * 0.94) / 4 / 200)
     assert row["within_high"] - row["within_low"] == pytest.approx(2 * 1.96 * spread, rel=0.07)
+
+
+def test_quarters_of_tasks_lie_apart() -> None:
+    """Each task has four quarters of its own, a hundred behind those of the one before."""
+    found = _quarters(np.array([1.0, 2, 3, 4, 40, 30, 20, 10]), np.repeat([3, 7], 4).astype(np.int32))
+    assert found.tolist() == [0, 1, 2, 3, 103, 102, 101, 100]
+
+
+def test_settled_differences() -> None:
+    """Twelve decimals make differences equal to the first of their size, with their own sign; 0 has none."""
+    third = 1 / 3
+    values = np.array([[third], [-third - 1e-16], [1e-13], [-0.0], [np.nan], [third + 1e-11]])
+    found = settled(values)[:, 0]
+    np.testing.assert_array_equal(found, [third, -third, 0.0, 0.0, np.nan, third + 1e-11])
+    assert not np.signbit(found[2:4]).any()
+
+
+def test_rows_of_tables_by_hand() -> None:
+    """Every column of the three tables, for a gain on one item of two on each of two backbones."""
+    scores = {("cot", "a"): [0, 0], ("cot", "b"): [1, 0], ("vote", "a"): [1, 0], ("vote", "b"): [1, 1]}
+    gain = gains(make_study(scores), "cot")
+    (each,) = contrasts(np.array([[1.0], [0.0]]))
+    (other,) = contrasts(np.array([[0.0], [1.0]]))
+    (both,) = contrasts(np.array([[0.5], [0.5]]))
+    assert each is not None
+    assert other is not None
+    assert both is not None
+    names = ("method", "backbone", "reference_backbone", "accuracy")
+    assert interaction_rows(gain) == [
+        {**dict(zip(names, ("vote", "a", "a", 0.5), strict=True)), **each._asdict(), "p_holm": 1.0},
+        {**dict(zip(names, ("vote", "b", "b", 1.0), strict=True)), **other._asdict(), "p_holm": 1.0},
+    ]
+    changed = {"wins": 2, "losses": 0, "ties": 2}
+    assert pooled_rows(gain) == [
+        {"method": "vote", "n_backbones": 2, **both._asdict(), **changed, "p_holm": both.p},
+    ]
+    kept = ("n_items", "difference", "ci_low", "ci_high")
+    assert leave_one_out_rows(gain) == [
+        {"method": "vote", "without": "a", **{name: getattr(other, name) for name in kept}},
+        {"method": "vote", "without": "b", **{name: getattr(each, name) for name in kept}},
+    ]
+    assert contrast_row(None) == {**dict.fromkeys(Contrast._fields), "n_items": 0}
+
+
+def test_seeds_of_contrasts() -> None:
+    """Seed 0 by default, in every table; another seed moves an interval."""
+    values = np.random.default_rng(8).random((40, 1))
+    assert contrasts(values) == contrasts(values, seed=0) != contrasts(values, seed=1)
+    study = make_study({("cot", "a"): [0.0] * 40, ("vote", "a"): values[:, 0].tolist()})
+    gain = gains(study, "cot")
+    for table in (pooled_rows, interaction_rows):
+        assert table(gain) == table(gain, seed=0) != table(gain, seed=1)
+    two = make_study({**{("cot", b): [0.0] * 40 for b in "ab"}, **{("vote", b): values[:, 0].tolist() for b in "ab"}})
+    pair = gains(two, "cot")
+    assert leave_one_out_rows(pair) == leave_one_out_rows(pair, seed=0) != leave_one_out_rows(pair, seed=1)

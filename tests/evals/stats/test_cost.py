@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -103,3 +104,57 @@ def test_pool_is_the_mean_over_backbones() -> None:
     rows = {row["backbone"]: row["ratio"] for row in ratio_rows(study, priced(study, "cost_usd"), "cot")}
     assert rows == {"a": 2.0, "b": 3.0, None: pytest.approx(32 / 11)}
     assert of(study, "vote", None)["mean"] == 16.0
+
+
+def test_rows_by_hand() -> None:
+    """Every column, where all items are alike: intervals of costs are points, that of the accuracy is Wilson's."""
+    study = make_study({("cot", "a"): [1, 1], ("vote", "a"): [1, 1]})
+    study = with_costs(study, {("cot", "a"): [2, 2], ("vote", "a"): [6, 6]})
+    rows = priced(study, "cost_usd")
+    low = 2 / (2 + 1.959964**2)
+    accuracy = {"accuracy": 1.0, "accuracy_low": pytest.approx(low, abs=1e-6), "accuracy_high": 1.0}
+    assert cost_rows(rows) == [
+        {
+            "method": method,
+            "backbone": "a",
+            "n_items": 2,
+            **accuracy,
+            "mean": cost,
+            "mean_low": cost,
+            "mean_high": cost,
+            "per_correct": cost,
+            "ci_low": cost,
+            "ci_high": cost,
+        }
+        for method, cost in (("cot", 2.0), ("vote", 6.0))
+    ]
+    ratio = {"to": "cot", "n_items": 2, "ratio": 3.0, "ci_low": 3.0, "ci_high": 3.0}
+    assert ratio_rows(study, rows, "cot") == [
+        {"method": "vote", "backbone": "a", **ratio},
+        {"method": "vote", "backbone": None, **ratio},
+    ]
+
+
+def test_replicates_of_a_row_and_of_a_pool() -> None:
+    """The most episodes behind a score; a pool has those of its rows together."""
+    study = make_study({("cot", "a"): [1, 0, 1], ("cot", "b"): [1, 0, 1]})
+    study = replace(with_costs(study, {("cot", "a"): [1] * 3, ("cot", "b"): [1] * 3}), items=("0", "1"))
+    study = replace(study, item=np.array([0, 0, 1] * 2, dtype=np.int32), difficulty=np.full(2, NAN))
+    rows = priced(study, "cost_usd")
+    assert [row.n_replicates for row in rows.values()] == [2, 2]
+    assert [(key, row.n_replicates) for key, row in pooled(rows).items()] == [(("cot", None), 4)]
+
+
+def test_seeds_of_costs() -> None:
+    """Seed 0 by default; another seed moves the intervals of accuracy, cost and ratio."""
+    generator = np.random.default_rng(5)
+    score = (generator.random(50) < 0.5).astype(float).tolist()
+    cost = generator.random((2, 50)).tolist()
+    study = make_study({("cot", "a"): score, ("vote", "a"): score[::-1]})
+    study = with_costs(study, {("cot", "a"): cost[0], ("vote", "a"): cost[1]})
+    rows = priced(study, "cost_usd")
+    one, other = (cost_rows(rows, seed=seed)[0] for seed in (0, 1))
+    assert cost_rows(rows)[0] == one
+    assert all(one[name] != other[name] for name in ("mean_low", "mean_high", "ci_low", "ci_high"))
+    assert ratio_rows(study, rows, "cot") == ratio_rows(study, rows, "cot", seed=0)
+    assert ratio_rows(study, rows, "cot") != ratio_rows(study, rows, "cot", seed=1)

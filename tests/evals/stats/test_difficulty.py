@@ -125,3 +125,46 @@ def test_few_items_in_another_order() -> None:
     found = spearman(np.arange(6.0), np.array([1.0, 2, 3, 4, 6, 5]) / 6)
     assert found is not None
     assert found["p"] == pytest.approx(12 / 720)
+
+
+def test_rows_by_hand() -> None:
+    """Every column of the two tables for a gain on the harder half of eight items."""
+    from evals.stats.bootstrap import equal_interval
+    from evals.stats.intervals import wilson
+
+    study = make_study({("cot", "a"): [0] * 8, ("vote", "a"): [0] * 4 + [1] * 4}, [1, 2, 3, 4, 5, 6, 7, 8])
+    accuracies = {"cot": [0.0] * 4, "vote": [0.0, 0.0, 1.0, 1.0]}
+    keys = ("method", "backbone", "quartile", "difficulty_mean", "n_items", "accuracy", "ci_low", "ci_high")
+    expected = [
+        (method, "a", place, 1.5 + 2 * place, 2, value, *(wilson(2 * value, 2) or ()))
+        for method, values in accuracies.items()
+        for place, value in enumerate(values)
+    ]
+    assert [tuple(row.items()) for row in quartile_rows(study)] == [
+        tuple(zip(keys, row, strict=True)) for row in expected
+    ]
+    names = ("method", "quartile", "n_items", "difference", "ci_low", "ci_high")
+    gained = [("vote", place, 2, value, *equal_interval(value, 2)) for place, value in enumerate(accuracies["vote"])]
+    assert [tuple(row.items()) for row in gain_rows(gains(study, "cot"))] == [
+        tuple(zip(names, row, strict=True)) for row in gained
+    ]
+
+
+def test_seeds_of_difficulty() -> None:
+    """Seed 0 by default; another seed moves the intervals."""
+    generator = np.random.default_rng(3)
+    difficulty, score = generator.random(160), (generator.random(160) < 0.5).astype(float)
+    assert spearman(difficulty, score) == spearman(difficulty, score, seed=0) != spearman(difficulty, score, seed=1)
+    study = make_study({("cot", "a"): [0.0] * 160, ("vote", "a"): generator.random(160).tolist()}, difficulty.tolist())
+    assert quartile_rows(study) == quartile_rows(study, seed=0) != quartile_rows(study, seed=1)
+    gain = gains(study, "cot")
+    assert gain_rows(gain) == gain_rows(gain, seed=0) != gain_rows(gain, seed=1)
+
+
+def test_from_eight_items_on_p_is_an_approximation() -> None:
+    """Of seven items 2 of 5,040 pairings are as ordered; of eight Student's t has p = 0."""
+    for n, p in ((7, 2 / 5_040), (8, 0.0)):
+        found = spearman(np.arange(float(n)), np.arange(float(n)) / n)
+        assert found is not None
+        assert found["p"] == pytest.approx(p, abs=1e-12)
+        assert found["n_items"] == n

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evals.stats.bootstrap import equal_interval
 from evals.stats.cost import Key, priced
 from evals.stats.frontier import Point, areas, best_mixture, frontier, frontier_area, matched_rows
 from tests.evals.stats.making import make_study, with_costs
@@ -120,3 +121,36 @@ def test_cheaper_than_every_control() -> None:
     assert row["mean"] == 2.0
     assert matched_rows(priced(study, "cost_usd"), [("single", "a"), ("team", "p")], difficulty=UNSTRATIFIED) == []
     assert math.isfinite(row["mean"])
+
+
+def test_rows_by_hand() -> None:
+    """Every column, for a row that is matched by a mixture and for one that nothing matches."""
+    scores = {("single", "a"): [0] * 4, ("single", "b"): [1] * 4, ("team", "p"): [1] * 4, ("team", "q"): [1] * 4}
+    costs = {("single", "a"): [1.0] * 4, ("single", "b"): [3.0] * 4, ("team", "p"): [2.0] * 4, ("team", "q"): [0.5] * 4}
+    rows = priced(with_costs(make_study(scores), costs), "cost_usd")
+    found = matched_rows(rows, [("single", "a"), ("single", "b")], difficulty=UNSTRATIFIED)
+    low, high = equal_interval(0.5, 4)
+    mixture = [{"method": "single", "backbone": name, "share": 0.5} for name in "ab"]
+    numbers = {"n_items": 4, "difference": 0.5, "ci_low": low, "ci_high": high, "p": 0.125, "p_holm": 0.125}
+    nothing = {"n_items": 0, **dict.fromkeys(("difference", "ci_low", "ci_high", "p", "p_holm"))}
+    assert found == [
+        {"method": "team", "backbone": "p", "mixture": mixture, "mean": 2.0, "mixture_mean": 2.0, **numbers},
+        {"method": "team", "backbone": "q", "mixture": [], "mean": 0.5, "mixture_mean": None, **nothing},
+    ]
+
+
+def test_seed_of_matched_rows() -> None:
+    """Seed 0 by default, and another one moves an interval."""
+    generator = np.random.default_rng(2)
+    scores: dict[tuple[str, str], list[float]] = {
+        ("single", "a"): [0.0] * 40,
+        ("team", "p"): generator.random(40).tolist(),
+    }
+    rows = priced(with_costs(make_study(scores), {key: [1.0] * 40 for key in scores}), "cost_usd")
+
+    def ends(seed: int) -> tuple[float, float]:
+        (row,) = matched_rows(rows, [("single", "a")], difficulty=np.full(40, np.nan), seed=seed)
+        return row["ci_low"], row["ci_high"]
+
+    (plain,) = matched_rows(rows, [("single", "a")], difficulty=np.full(40, np.nan))
+    assert (plain["ci_low"], plain["ci_high"]) == ends(0) != ends(1)

@@ -184,17 +184,22 @@ def test_bootstrap_of_equal_scores_is_a_point() -> None:
 def test_bad_arguments() -> None:
     """NaN, a table instead of a list, scores outside [0, 1] and impossible numbers are refused with a reason."""
     good = np.array([0.0, 1.0])
-    with pytest.raises(ValueError, match="score 1 is nan: leave ungraded items out"):
-        bootstrap_interval(np.array([0.0, np.nan]), seed=0)
-    with pytest.raises(ValueError, match=r"shape \(1, 2\)"):
+    with pytest.raises(ValueError, match=r"^score 1 is nan: leave ungraded items out$"):
+        bootstrap_interval(np.array([0.0, np.nan, np.nan]), seed=0)
+    with pytest.raises(ValueError, match=r"^scores have shape \(1, 2\), expected one mean per item: \(n,\)$"):
         bootstrap_interval(good[None], seed=0)
-    with pytest.raises(ValueError, match=r"expected \[0, 1\]"):
-        accuracy_interval(np.array([0.0, 1.5]), 1)
-    with pytest.raises(ValueError, match="n_replicates is 0"):
+    for wrong in ([0.0, 1.5], [-0.5, 1.0]):
+        with pytest.raises(ValueError, match=rf"^item means lie in \[{wrong[0]}, {wrong[1]}\], expected \[0, 1\]$"):
+            accuracy_interval(np.array(wrong), 1)
+    with pytest.raises(ValueError, match=r"^n_replicates is 0, expected at least 1$"):
         accuracy_interval(good, 0)
-    with pytest.raises(ValueError, match="level is 95"):
-        bootstrap_interval(good, seed=0, level=95)
-    with pytest.raises(ValueError, match="resamples is 0"):
+    for level in (0, 1, 95):
+        with pytest.raises(ValueError, match=f"^level is {level}, expected a number between 0 and 1$"):
+            bootstrap_interval(good, seed=0, level=level)
+        with pytest.raises(ValueError, match=f"^level is {level}, expected a number between 0 and 1$"):
+            wilson(1, 2, level=level)
+    with pytest.raises(ValueError, match=r"^resamples is 0, expected at least 1$"):
         bootstrap_interval(good, seed=0, resamples=0)
-    with pytest.raises(ValueError, match="11 successes of 10"):
-        wilson(11, 10)
+    for successes in (11, -1):
+        with pytest.raises(ValueError, match=f"^{successes} successes of 10: expected a number between 0 and 10$"):
+            wilson(successes, 10)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.stats import chi2, norm
 
 from evals.stats import mixed_fit
-from evals.stats.mixed import DifficultyModels, difficulty_models, try_difficulty_models
-from evals.stats.mixed_design import corners, design, separates
-from evals.stats.mixed_rows import Rows, listed, rows_of
+from evals.stats.mixed import DifficultyModels, _Fitted, difficulty_models, try_difficulty_models
+from evals.stats.mixed_design import Column, Model, corners, design, obstacle, separates
+from evals.stats.mixed_results import Coefficient, Fit, LikelihoodRatio, OddsRatio, Variance
+from evals.stats.mixed_rows import Rows, listed, random_terms, rows_of
 from evals.stats.study import Study
+from tests.evals.stats.making import make_study
 from tests.evals.stats.reference.simulated import simulated
 from trinity.errors import ConfigError
 
@@ -42,9 +46,24 @@ def fitted(models: DifficultyModels) -> list[str]:
     return [fit.model for fit in models.fits]
 
 
-def said(models: DifficultyModels, *words: str) -> bool:
-    """Whether one sentence holds all the words."""
-    return any(all(word in sentence for word in words) for sentence in models.not_identified)
+NO_DIFFICULTY = "the models have no difficulty term, and M2 is not fitted."
+SEPARATED = "a combination of its effects separates right from wrong answers, so that they have no finite estimates."
+INFINITE = (
+    "is not identified, and no model is fitted: each has only right or only wrong answers, "
+    "so that the variance between them is infinite."
+)
+
+
+def is_left_out(what: str, answers: int, outcome: str) -> str:
+    """The sentence on a method or LLM whose answers are all alike."""
+    return (
+        f"The {what} is left out of the models: all its {answers} answers are {outcome}, which has no finite log-odds."
+    )
+
+
+def stands_in(chosen: str, reference: str) -> str:
+    """The sentence on a reference that is not there."""
+    return f"The reference {reference} is not among the methods of the models: {chosen} stands in its place."
 
 
 def refused(models: DifficultyModels) -> str:
@@ -105,7 +124,7 @@ def test_an_unknown_reference_is_replaced_and_named() -> None:
     """A reference without rows gives way to the method of most LLMs."""
     models = difficulty_models(part(STUDY, ~(COT & ASH)), reference="best_single")
     assert models.reference == "refine"
-    assert said(models, "best_single is not among the methods", "refine stands in its place")
+    assert models.not_identified[0] == stands_in("refine", "best_single")
 
 
 def test_one_answer_per_item_and_llm_has_no_pair_term() -> None:
@@ -114,8 +133,10 @@ def test_one_answer_per_item_and_llm_has_no_pair_term() -> None:
     assert fitted(models) == ["M0"]
     assert models.fits[0].formula == "correct ~ difficulty + LLM + (1 | item)"
     assert models.fits[0].n_parameters == 7
-    assert said(models, "(1 | item:LLM) is left out", "0 pairs")
-    assert said(models, "There is one method (cot)", "M1, M2 and M3 are not fitted")
+    assert models.not_identified == (
+        "(1 | item:LLM) is left out: 0 pairs of item and LLM have several answers, 10 are needed.",
+        "There is one method (cot): M1, M2 and M3 are not fitted.",
+    )
 
 
 def test_one_llm_has_no_llm_terms() -> None:
@@ -123,7 +144,7 @@ def test_one_llm_has_no_llm_terms() -> None:
     models = difficulty_models(part(STUDY, ASH), reference="cot")
     assert fitted(models) == ["M0", "M1", "M2"]
     assert models.fits[1].formula == "correct ~ difficulty + method + (1 | item)"
-    assert said(models, "There is one LLM (ash)", "no LLM effect", "M3 is not fitted")
+    assert models.not_identified == ("There is one LLM (ash): no LLM effect, no (1 | item:LLM), and M3 is not fitted.",)
     assert [(test.smaller, test.larger) for test in models.tests] == [("M0", "M1"), ("M1", "M2")]
     assert models.odds_ratios_by_backbone == ()
 
@@ -131,7 +152,9 @@ def test_one_llm_has_no_llm_terms() -> None:
 def test_items_with_one_llm_each_have_no_pair_term() -> None:
     """Where each item met one LLM, item and item:LLM are the same groups."""
     models = difficulty_models(part(STUDY, STUDY.item % 5 == STUDY.backbone))
-    assert said(models, "(1 | item:LLM) is left out", "each item has one LLM")
+    assert models.not_identified == (
+        "(1 | item:LLM) is left out: each item has one LLM, so that it is the same as (1 | item).",
+    )
     assert models.fits[0].formula.endswith("(1 | item)")
 
 
@@ -142,7 +165,7 @@ def test_unknown_difficulty_is_out_of_the_models() -> None:
     assert fitted(models) == ["M0", "M1", "M3"]
     assert models.difficulty_kind is None
     assert "difficulty" not in models.fits[0].formula
-    assert said(models, "Difficulty is known for 0 of 60 items", "M2 is not fitted")
+    assert models.not_identified == (f"Difficulty is known for 0 of 60 items: {NO_DIFFICULTY}",)
 
 
 def test_items_without_difficulty_are_left_out() -> None:
@@ -150,14 +173,14 @@ def test_items_without_difficulty_are_left_out() -> None:
     some = replace(STUDY, difficulty=np.where(np.arange(60) < 10, np.nan, STUDY.difficulty))
     models = difficulty_models(some)
     assert models.fits[0].n_rows == 50 * 5 * 3
-    assert said(models, "10 items without a known difficulty are left out")
+    assert models.not_identified == ("10 items without a known difficulty are left out of the models.",)
 
 
 def test_constant_difficulty_is_out_of_the_models() -> None:
     """Items of equal difficulty identify no slope."""
     models = difficulty_models(replace(STUDY, difficulty=np.full(60, 3.0)))
     assert fitted(models) == ["M0", "M1", "M3"]
-    assert said(models, "All items are equally difficult")
+    assert models.not_identified == (f"All items are equally difficult: {NO_DIFFICULTY}",)
 
 
 @pytest.mark.parametrize(("outcome", "word"), [(True, "right"), (False, "wrong")])
@@ -200,15 +223,14 @@ def test_items_that_are_few_once_others_are_gone_fit_nothing() -> None:
 def test_items_that_decide_alone_fit_nothing() -> None:
     """Each item all right or all wrong: the variance between items is infinite, and that is said."""
     models = difficulty_models(replace(STUDY, correct=STUDY.item % 2 == 0))
-    assert "(1 | item) is not identified" in refused(models)
-    assert "infinite" in refused(models)
+    assert refused(models) == f"(1 | item) {INFINITE}"
 
 
 def test_identical_replicates_fit_nothing() -> None:
     """Answers that are the same for all methods of an item and LLM have an infinite variance between pairs."""
     copied = STUDY.correct[COT][(STUDY.backbone * 60 + STUDY.item)]
     models = difficulty_models(replace(STUDY, correct=copied))
-    assert "(1 | item:LLM) is not identified" in refused(models)
+    assert refused(models) == f"(1 | item:LLM) {INFINITE}"
 
 
 @pytest.mark.parametrize("outcome", [True, False])
@@ -216,7 +238,7 @@ def test_a_separated_method_is_left_out(outcome: bool) -> None:
     """A method without any wrong (or right) answer is named; the others are as if it had never run."""
     models = difficulty_models(with_outcome(STUDY, BEST, outcome), reference="cot")
     word = "right" if outcome else "wrong"
-    assert said(models, f"The method best_of_n is left out of the models: all its 300 answers are {word}")
+    assert models.not_identified == (is_left_out("method best_of_n", 300, word),)
     without = difficulty_models(part(STUDY, ~BEST), reference="cot")
     assert [fit.log_lik for fit in models.fits] == [fit.log_lik for fit in without.fits]
     assert models.odds_ratios == without.odds_ratios
@@ -225,7 +247,7 @@ def test_a_separated_method_is_left_out(outcome: bool) -> None:
 def test_a_separated_llm_is_left_out() -> None:
     """The same for an LLM."""
     models = difficulty_models(with_outcome(STUDY, ASH, False), reference="cot")
-    assert said(models, "The LLM ash is left out of the models: all its 180 answers are wrong")
+    assert models.not_identified == (is_left_out("LLM ash", 180, "wrong"),)
     assert not any("ash" in (one.backbone or "") for one in models.odds_ratios_by_backbone)
     assert fitted(models) == ["M0", "M1", "M2", "M3"]
 
@@ -234,21 +256,24 @@ def test_a_separated_reference_is_replaced() -> None:
     """Odds ratios against a method that is always right do not exist: another one is taken, and both are named."""
     models = difficulty_models(with_outcome(STUDY, COT, True), reference="cot")
     assert models.reference == "refine"
-    assert said(models, "The method cot is left out")
-    assert said(models, "The reference cot is not among the methods")
+    assert models.not_identified == (is_left_out("method cot", 300, "right"), stands_in("refine", "cot"))
 
 
 def test_only_separated_methods_fit_nothing() -> None:
     """One method always right and one always wrong leave nothing to fit."""
     two = with_outcome(with_outcome(part(STUDY, ~BEST), COT[~BEST], True), REFINE[~BEST], False)
-    assert refused(difficulty_models(two)).startswith("No method or LLM with both right and wrong answers is left")
+    assert refused(difficulty_models(two)) == (
+        "No method or LLM with both right and wrong answers is left: no model is fitted."
+    )
 
 
 def test_a_separated_cell_takes_m3_away() -> None:
     """One method that is always right with one LLM leaves M0 to M2, and M3 names the place."""
     models = difficulty_models(with_outcome(STUDY, BEST & ASH, True), reference="cot")
     assert fitted(models) == ["M0", "M1", "M2"]
-    assert said(models, "M3: no usable fit", "best_of_n on ash")
+    assert models.not_identified == (
+        "M3: no usable fit, since all answers are right or all are wrong for best_of_n on ash.",
+    )
 
 
 def test_effects_that_separate_are_named_in_one_line() -> None:
@@ -256,7 +281,11 @@ def test_effects_that_separate_are_named_in_one_line() -> None:
     z = STUDY.z[STUDY.item]
     models = difficulty_models(part(replace(STUDY, correct=(z < -0.3) | (REFINE & (z < 0.3))), ASH))
     assert fitted(models) == ["M0"]
-    assert said(models, "M1, M2: no usable fit", "separates right from wrong")
+    assert models.not_identified == (
+        "There is one LLM (ash): no LLM effect, no (1 | item:LLM), and M3 is not fitted.",
+        f"M1, M2: no usable fit, since {SEPARATED}",
+        "The variance of item is estimated at about 0, its boundary, in M0.",
+    )
 
 
 def test_a_method_whose_difficulty_separates_takes_m2_away() -> None:
@@ -265,7 +294,7 @@ def test_a_method_whose_difficulty_separates_takes_m2_away() -> None:
     models = difficulty_models(replace(STUDY, correct=np.where(BEST, easy, STUDY.correct)), reference="cot")
     assert "M1" in fitted(models)
     assert "M2" not in fitted(models)
-    assert said(models, "M2", "separates right from wrong")
+    assert f"M2: no usable fit, since {SEPARATED}" in models.not_identified
 
 
 def test_too_few_answers_of_one_kind_are_named() -> None:
@@ -274,7 +303,8 @@ def test_too_few_answers_of_one_kind_are_named() -> None:
     models = difficulty_models(replace(STUDY, correct=~wrong))
     assert wrong.sum() == 15
     assert "M3" not in fitted(models)
-    assert said(models, "M3", "15 answers of the rarer outcome are too few for 16 coefficients")
+    sentence = "M3: no usable fit, since 15 answers of the rarer outcome are too few for 16 coefficients."
+    assert sentence in models.not_identified
 
 
 def test_methods_without_shared_llms_are_not_compared() -> None:
@@ -282,7 +312,10 @@ def test_methods_without_shared_llms_are_not_compared() -> None:
     pool = with_pool(("coordinator", "random"))
     models = difficulty_models(pool, reference="cot")
     assert fitted(models) == ["M0", "M1", "M2", "M3"]
-    assert said(models, "M1: LLM[pool], method[coordinator], method[random] cannot be estimated", "no shared LLM")
+    assert models.not_identified[0] == (
+        "M1: LLM[pool], method[coordinator], method[random] cannot be estimated, since no shared LLM links them to "
+        "cot; the tests compare methods that share LLMs only."
+    )
     assert [one.method for one in models.odds_ratios] == ["refine"]
     (slope,) = models.slope_ratios
     assert slope.method == "refine"
@@ -308,7 +341,10 @@ def test_one_method_per_llm_has_no_m1() -> None:
     own = part(STUDY, STUDY.method == STUDY.backbone)
     models = difficulty_models(own)
     assert fitted(models) == ["M0"]
-    assert said(models, "M1 is not fitted: these rows do not tell it from M0", "nor are M2 and M3")
+    assert models.not_identified[-1] == (
+        "M1 is not fitted: these rows do not tell it from M0, as where each method has LLMs of its own; "
+        "nor are M2 and M3."
+    )
 
 
 def test_combinations_that_did_not_run_are_named() -> None:
@@ -316,7 +352,9 @@ def test_combinations_that_did_not_run_are_named() -> None:
     models = difficulty_models(part(STUDY, ~(BEST & ASH)), reference="cot")
     assert fitted(models) == ["M0", "M1", "M2", "M3"]
     assert [one.method for one in models.odds_ratios] == ["refine", "best_of_n"]
-    assert said(models, "M3: method[best_of_n]:LLM[ash] cannot be estimated")
+    assert models.not_identified == (
+        "M3: method[best_of_n]:LLM[ash] cannot be estimated, since the method or cot did not run there.",
+    )
     assert models.tests[2].df == 7
 
 
@@ -326,7 +364,9 @@ def test_copied_answers_count_once() -> None:
     study = replace(STUDY, methods=tuple(names[name] for name in STUDY.methods))
     models = difficulty_models(study, reference="best_single")
     assert models.reference == "single"
-    assert said(models, "best_single: left out of the models", "those of single again")
+    assert models.not_identified[0] == (
+        "best_single: left out of the models, since their answers are those of single again."
+    )
     assert [one.method for one in models.odds_ratios] == ["debate"]
 
 
@@ -389,7 +429,7 @@ def test_a_vanishing_variance_is_reported_at_its_boundary() -> None:
         plain = GLM(correct.astype(float), matrix, family=families.Binomial()).fit()
         assert fit.log_lik == pytest.approx(plain.llf, abs=0.01)
         assert [one.at_boundary for one in fit.variances] == [True, True]
-    assert said(models, "The variance of item is estimated at about 0, its boundary, in M0, M1")
+    assert "The variance of item is estimated at about 0, its boundary, in M0, M1, M3." in models.not_identified
 
 
 def test_no_convergence_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -397,7 +437,9 @@ def test_no_convergence_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(mixed_fit._OPTIONS, "maxit", 1)
     models = difficulty_models(STUDY)
     assert models.fits == ()
-    assert said(models, "M0, M1, M2, M3: no usable fit, since the optimiser reached its limit of iterations")
+    assert models.not_identified == (
+        "M0, M1, M2, M3: no usable fit, since the optimiser reached its limit of iterations.",
+    )
 
 
 def test_a_failure_of_gpboost_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -405,24 +447,33 @@ def test_a_failure_of_gpboost_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(mixed_fit._OPTIONS, "init_cov_pars", np.zeros(2))
     models = difficulty_models(part(STUDY, ~BEST))
     assert "M0" not in fitted(models)
-    assert said(models, "M0", "gpboost failed")
+    assert models.not_identified[-1].startswith("M0, M1, M2, M3: no usable fit, since gpboost failed: NA or Inf")
 
 
 @pytest.mark.parametrize(
-    ("coef", "se", "variance", "words"),
+    ("log_lik", "coef", "se", "variance", "trouble"),
     [
-        (np.nan, 1.0, 1.0, "not finite"),
-        (0.0, np.inf, 1.0, "not finite"),
-        (0.0, 0.0, 1.0, "not finite"),
-        (0.0, 40.0, 1.0, "infinity"),
-        (0.0, 1.0, 1000.0, "infinity"),
+        (-1.0, np.nan, 1.0, 1.0, "its estimates or standard errors are not finite"),
+        (-1.0, 0.0, np.inf, 1.0, "its estimates or standard errors are not finite"),
+        (-1.0, 0.0, 0.0, 1.0, "its estimates or standard errors are not finite"),
+        (-1.0, 0.0, 1.0, np.nan, "its estimates or standard errors are not finite"),
+        (np.nan, 0.0, 1.0, 1.0, "its estimates or standard errors are not finite"),
+        (-1.0, 0.0, 31.0, 1.0, "its estimates run away to infinity"),
+        (-1.0, 0.0, 1.0, 961.0, "its estimates run away to infinity"),
+        (-1.0, 0.0, 30.0, 1.0, "late"),
+        (-1.0, 0.0, 1.0, 900.0, "late"),
     ],
 )
-def test_numbers_that_cannot_be_used_are_named(coef: float, se: float, variance: float, words: str) -> None:
-    """Not finite, no error, or on the way to infinity: each is told apart from an estimate."""
-    raw = mixed_fit.Solution(-1.0, np.array([coef]), np.array([se]), np.array([variance]), None)
-    assert words in (mixed_fit._with_trouble(raw, None).trouble or "")
-    good = mixed_fit.Solution(-1.0, np.array([1.0]), np.array([1.0]), np.array([1.0]), None)
+def test_numbers_that_cannot_be_used_are_named(
+    log_lik: float, coef: float, se: float, variance: float, trouble: str
+) -> None:
+    """Not finite, no error, or on the way to infinity: each is told apart from an estimate, and goes first."""
+    raw = solved(log_lik, [0.0, coef], [1.0, se], 1.0, variance)
+    found = mixed_fit._with_trouble(raw, "late")
+    assert found.trouble == trouble
+    for name in ("log_lik", "coef", "se", "variances"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(raw, name))
+    good = solved(-1.0, [1.0], [1.0], 1.0)
     assert mixed_fit._with_trouble(good, None).trouble is None
 
 
@@ -524,3 +575,238 @@ def with_pool(methods: tuple[str, ...]) -> Study:
         "truncated": np.concatenate([base.truncated, extra.truncated]),
     }
     return replace(STUDY, methods=("cot", "refine", *methods), backbones=(*STUDY.backbones, "pool"), **joined)
+
+
+def rows_by_hand(method: str, backbone: str, correct: str, z: list[float] | None = None) -> Rows:
+    """Rows of methods a, b, c and LLMs x, y from a letter or digit each, all of items of their own."""
+    return Rows(
+        tuple(sorted(set(method))),
+        tuple(sorted(set(backbone))),
+        np.array([sorted(set(method)).index(one) for one in method]),
+        np.array([sorted(set(backbone)).index(one) for one in backbone]),
+        np.arange(len(method)),
+        None if z is None else np.array(z),
+        np.array([one == "1" for one in correct]),
+    )
+
+
+def solved(log_lik: float, coef: list[float], se: list[float], *variances: float) -> mixed_fit.Solution:
+    """A solution with these numbers."""
+    return mixed_fit.Solution(log_lik, np.array(coef), np.array(se), np.array(variances), None)
+
+
+def test_likelihood_ratios_by_hand() -> None:
+    """Twice the gain in log-likelihood; what rounding takes off is 0, and a larger model that lost more is named."""
+    rows, notes = rows_by_hand("ab", "xy", "01"), list[str]()
+    solutions: dict[Model, mixed_fit.Solution] = {
+        "M0": solved(-2.0, [0.0] * 2, [1.0] * 2),
+        "M1": solved(0.0, [0.0] * 3, [1.0] * 3),
+        "M2": solved(-0.0005, [0.0] * 5, [1.0] * 5),
+        "M3": solved(-0.0006, [0.0] * 7, [1.0] * 7),
+    }
+    found = list(_Fitted(rows, {"item": rows.item}, notes, {}, solutions).tests())
+    assert [replace(one, p=0.0) for one in found] == [
+        LikelihoodRatio("M0", "M1", 4.0, 1, 0.0),
+        LikelihoodRatio("M1", "M2", 0.0, 2, 0.0),
+    ]
+    assert [one.p for one in found] == pytest.approx([chi2.sf(4.0, 1), 1.0])
+    assert notes == ["M3 fits worse than M1, so one did not converge: they are not compared."]
+    del solutions["M1"]
+    assert list(_Fitted(rows, {"item": rows.item}, notes, {}, solutions).tests()) == []
+
+
+def test_odds_ratios_and_description_by_hand() -> None:
+    """Log-odds ln 2 and 0 with errors .5 and 1: ratios 2 and 1, Wald's ends and p, Holm's p twice the smaller one."""
+    rows, notes = rows_by_hand("abcabc", "xxxyyy", "010101"), list[str]()
+    solution = solved(-3.0, [0.0, 0.5, math.log(2), 0.0], [1.0, 1.0, 0.5, 1.0], 1e-3, 9e-4)
+    fitted = _Fitted(rows, {"item": rows.item, "item:LLM": rows.pair}, notes, {}, {"M1": solution})
+    assert fitted.ratios("M2", "slope") == ()
+    fitted._design("M1")
+    assert fitted.ratios("M1", "slope") == ()
+    p = 2 * norm.sf(math.log(2) / 0.5)
+    half = 1.959964 * 0.5
+    first = OddsRatio("b", None, 2.0, 2 * math.exp(-half), 2 * math.exp(half), p, 2 * p)
+    second = OddsRatio("c", None, 1.0, math.exp(-2 * half), math.exp(2 * half), 1.0, 1.0)
+    for one, expected in zip(fitted.ratios("M1", "method"), (first, second), strict=True):
+        assert (one.method, one.backbone) == (expected.method, expected.backbone)
+        assert astuple(one)[2:] == pytest.approx(astuple(expected)[2:], rel=1e-6)
+    names = ("intercept", "LLM[y]", "method[b]", "method[c]")
+    assert fitted.described("M1") == Fit(
+        "M1",
+        "correct ~ LLM + method + (1 | item) + (1 | item:LLM)",
+        6,
+        6,
+        -3.0,
+        18.0,
+        tuple(map(Coefficient, names, solution.coef.tolist(), solution.se.tolist())),
+        (Variance("item", 1e-3, at_boundary=False), Variance("item:LLM", 9e-4, at_boundary=True)),
+    )
+    fitted._note_boundaries()
+    assert notes == ["The variance of item:LLM is estimated at about 0, its boundary, in M1."]
+
+
+def test_effects_that_follow_from_others_are_named() -> None:
+    """Where an LLM had the hard items alone, M0 cannot part the two; one difficulty alone has no slope."""
+    tied, notes = rows_by_hand("aaaa", "xxyy", "0101", [-1, -1, 1, 1]), list[str]()
+    one = _Fitted(tied, {"item": tied.item}, notes)
+    one._design("M0")
+    one._note_lost("M0")
+    flat = rows_by_hand("aaabbb", "xxxxxx", "010101", [-1, 0, 1, 1, 1, 1])
+    other = _Fitted(flat, {"item": flat.item}, notes)
+    assert other._differs("M1", "M0")
+    assert not other._differs("M2", "M1")
+    other._note_lost("M2")
+    assert notes == [
+        "M0: intercept, difficulty, LLM[y] cannot be estimated, since they follow from other effects.",
+        "M2 is not fitted: these rows do not tell it from M1.",
+        "M2: method[b], method[b]:difficulty cannot be estimated, since their items do not differ in difficulty.",
+    ]
+
+
+def test_formulas_by_hand() -> None:
+    """Terms that cannot be are no part of a formula, and without any term the intercept is written out."""
+    alone, full = rows_by_hand("aa", "xx", "01"), rows_by_hand("ab", "xy", "01", [0, 1])
+    assert _Fitted(alone, {"item": alone.item}, [])._formula("M0") == "correct ~ 1 + (1 | item)"
+    made = _Fitted(full, {"item": full.item}, [])
+    assert [made._formula(model) for model in ("M2", "M3")] == [
+        "correct ~ difficulty + LLM + method + method:difficulty + (1 | item)",
+        "correct ~ difficulty + LLM + LLM:method + (1 | item)",
+    ]
+
+
+def test_corners_by_hand() -> None:
+    """Of each method, LLM and outcome the easiest and the hardest row; without difficulties one row will do."""
+    known = rows_by_hand("aaaaab", "xxxxxx", "111100", [0, 2, 1, -1, 5, 5])
+    assert corners(known).tolist() == [1, 3, 4, 5]
+    assert corners(rows_by_hand("aabb", "xyxy", "1111")).tolist() == [0, 1, 2, 3]
+
+
+def test_designs_by_hand() -> None:
+    """Columns in their order with the values that they stand for."""
+    rows = rows_by_hand("abab", "xxyy", "0101", [1, 2, 3, 5])
+    ones, z, y, b = [1, 1, 1, 1], [1, 2, 3, 5], [0, 0, 1, 1], [0, 1, 0, 1]
+    assert design(rows, "M1").matrix.T.tolist() == [ones, z, y, b]
+    cells = design(rows_by_hand("abab", "xxyy", "0101"), "M3")
+    assert cells.columns == (
+        Column("intercept", "base", "", ""),
+        Column("LLM[y]", "base", "", "y"),
+        Column("method[b]:LLM[x]", "cell", "b", "x"),
+        Column("method[b]:LLM[y]", "cell", "b", "y"),
+    )
+    assert cells.matrix.T.tolist() == [ones, y, [0, 1, 0, 0], [0, 0, 0, 1]]
+    assert (cells.estimable, cells.lost) == ((True,) * 4, ())
+    slopes = design(rows_by_hand("aabb", "xxxx", "0101", [1, 2, 3, 5]), "M2")
+    assert slopes.columns[-1] == Column("method[b]:difficulty", "slope", "b", "")
+    assert slopes.matrix.T.tolist() == [ones, [1, 2, 3, 5], [0, 0, 1, 1], [0, 0, 3, 5]]
+
+
+def test_obstacles_by_hand() -> None:
+    """As many answers of the rarer outcome as coefficients are enough, one fewer is not."""
+    mixed = rows_by_hand("aabb" * 2, "x" * 8, "10101010")
+    assert obstacle(mixed, design(mixed, "M1")) is None
+    few = rows_by_hand("aabb" * 2, "x" * 8, "10000000")
+    expected = "1 answers of the rarer outcome are too few for 2 coefficients"
+    assert obstacle(few, design(few, "M1")) == expected
+    two = rows_by_hand("aabb" * 2, "x" * 8, "10100000")
+    assert obstacle(two, design(two, "M1")) is None
+    assert obstacle(replace(few, correct=~few.correct), design(few, "M1")) == expected
+
+
+@pytest.mark.parametrize("extra", [0, 2])
+def test_a_fit_begins_where_another_ended(extra: int) -> None:
+    """Added effects begin at 0, a vanishing variance at .01; without a usable start nothing is said."""
+    start = solved(-1.0, [0.5, -0.5], [1.0, 1.0], 1e-9, 4.0)
+    begun = mixed_fit._started(start, 2 + extra)
+    assert {name: value.tolist() for name, value in begun.items()} == {
+        "init_coef": [0.5, -0.5, *[0.0] * extra],
+        "init_cov_pars": [0.01, 4.0],
+    }
+    assert mixed_fit._started(None, 2) == mixed_fit._started(replace(start, trouble="late"), 2) == {}
+
+
+def test_what_gpboost_cannot_fit_has_no_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own word is kept, and every estimate is unknown."""
+    monkeypatch.setitem(mixed_fit._OPTIONS, "init_cov_pars", np.zeros(2))
+    matrix = np.column_stack([np.ones(40), np.arange(40) % 4]).astype(np.float64)
+    groups = {"item": np.arange(40) // 4, "item:LLM": np.arange(40) // 2}
+    found = mixed_fit.solve(matrix, np.arange(40) % 3 == 0, groups)
+    assert (found.trouble or "").startswith("gpboost failed: NA or Inf occurred")
+    assert [part.size for part in (found.coef, found.se, found.variances)] == [2, 2, 2]
+    assert np.isnan([found.log_lik, *found.coef, *found.se, *found.variances]).all()
+
+
+def small(scores: dict[tuple[str, str], str], difficulty: list[float] | None = None) -> Study:
+    """A study of a digit per item for each method and LLM, `-` where it did not run."""
+    digits = {"0": 0.0, "1": 1.0, "-": math.nan}
+    return make_study({cell: [digits[one] for one in row] for cell, row in scores.items()}, difficulty)
+
+
+def test_ten_items_of_two_answers_are_enough() -> None:
+    """Ten items, each answered twice, are used; without one of these answers there are nine, and nothing is."""
+    notes: list[str] = []
+    rows = rows_of(small({("a", "x"): "0101010101", ("b", "x"): "1111100000"}), None, notes)
+    assert rows is not None
+    terms = random_terms(rows, notes) or {}
+    assert {name: codes.tolist() for name, codes in terms.items()} == {"item": [*range(10)] * 2}
+    assert notes[-1] == "There is one LLM (x): no LLM effect, no (1 | item:LLM), and M3 is not fitted."
+    assert rows_of(small({("a", "x"): "0101010101", ("b", "x"): "111110000-"}), None, notes) is None
+    assert notes[-1] == "9 of 10 items have several answers, 10 are needed for (1 | item): no model is fitted."
+
+
+@pytest.mark.parametrize(("known", "kept"), [(6, 12), (5, 20)])
+def test_difficulty_is_used_where_most_items_have_it(known: int, kept: int) -> None:
+    """With six of ten known the other four items go; with five the difficulty goes."""
+    difficulty = [float(number) if number < known else math.nan for number in range(10)]
+    notes: list[str] = []
+    rows = rows_of(small({("a", "x"): "0101010101", ("b", "x"): "1111100000"}, difficulty), None, notes)
+    assert rows is not None
+    assert rows.correct.size == kept
+    assert (rows.z is None) is (known == 5)
+    assert notes == [
+        f"Difficulty is known for 5 of 10 items: {NO_DIFFICULTY}"
+        if known == 5
+        else "4 items without a known difficulty are left out of the models."
+    ]
+
+
+def test_rows_by_hand() -> None:
+    """The reference comes first, and codes follow the names that are left."""
+    notes: list[str] = []
+    study = small(
+        {
+            ("a", "x"): "01010101010",
+            ("b", "x"): "-1111100000",
+            ("b", "y"): "-0000011111",
+            ("c", "z"): "1----------",
+        },
+        [1.0, *range(1, 11)],
+    )
+    rows = rows_of(study, "b", notes)
+    assert rows is not None
+    assert (rows.methods, rows.backbones) == (("b", "a"), ("x", "y"))
+    assert rows.method.tolist() == [1] * 11 + [0] * 20
+    assert rows.backbone.tolist() == [0] * 21 + [1] * 10
+    assert rows.item.tolist() == [*range(11), *range(1, 11), *range(1, 11)]
+    assert rows.cell.tolist() == [2] * 11 + [0] * 10 + [1] * 10
+    assert rows.pair[:2].tolist() == [0, 2]
+    assert rows.z is not None
+    assert rows.z[11:21].tolist() == study.z[1:].tolist()
+    assert notes == [
+        "The method c is left out of the models: all its 1 answers are right, which has no finite log-odds."
+    ]
+    other = rows_of(study, None, notes)
+    assert other is not None
+    assert other.methods == ("b", "a")
+
+
+def test_pairs_that_repeat_are_counted() -> None:
+    """Nine pairs of item and LLM with two answers are too few for their variance, ten are enough."""
+    notes: list[str] = []
+    cells = {("a", "x"): "01010101010", ("a", "y"): "1100110011-", ("b", "x"): "010011001--"}
+    rows = rows_of(small(cells), None, notes)
+    assert rows is not None
+    assert list(random_terms(rows, notes) or {}) == ["item"]
+    assert notes[-1] == "(1 | item:LLM) is left out: 9 pairs of item and LLM have several answers, 10 are needed."
+    rows = rows_of(small({**cells, ("b", "x"): "0100110011-"}), None, notes)
+    assert rows is not None
+    assert list(random_terms(rows, notes) or {}) == ["item", "item:LLM"]

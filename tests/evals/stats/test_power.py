@@ -66,6 +66,7 @@ def test_monotone() -> None:
 def test_discordance_is_a_spread() -> None:
     """Methods that differ on a quarter of the items have differences of standard deviation at most .5."""
     assert minimum_detectable_difference(40, discordance=0.25) == minimum_detectable_difference(40, sd=0.5)
+    assert minimum_detectable_difference(40, discordance=1.0) == minimum_detectable_difference(40, sd=1.0)
 
 
 @pytest.mark.parametrize("n", [2, 3, 4])
@@ -86,20 +87,27 @@ def test_nothing_to_compute_from() -> None:
 
 
 def test_bad_arguments() -> None:
-    """Both or neither spread, NaN, a share above 1 and a power below alpha are refused."""
-    with pytest.raises(ValueError, match="either sd or discordance"):
+    """Both or neither spread, NaN, a share above 1 and a power not above alpha are refused."""
+    either = "^give either sd or discordance$"
+    with pytest.raises(ValueError, match=either):
         minimum_detectable_difference(10)
-    with pytest.raises(ValueError, match="either sd or discordance"):
+    with pytest.raises(ValueError, match=either):
         minimum_detectable_difference(10, sd=0.5, discordance=0.5)
-    with pytest.raises(ValueError, match="sd is nan"):
-        minimum_detectable_difference(10, sd=math.nan)
-    with pytest.raises(ValueError, match=r"discordance is 1\.5"):
-        minimum_detectable_difference(10, discordance=1.5)
-    with pytest.raises(ValueError, match=r"power 0\.01"):
-        minimum_detectable_difference(10, sd=0.5, power=0.01)
+    for sd in (math.nan, math.inf, -0.5):
+        with pytest.raises(ValueError, match=f"^sd is {sd}, expected a number >= 0$"):
+            minimum_detectable_difference(10, sd=sd)
+    for share in (1.5, -0.5):
+        with pytest.raises(ValueError, match=f"^discordance is {share}, expected a share between 0 and 1$"):
+            minimum_detectable_difference(10, discordance=share)
+    for alpha, power in ((0.05, 0.05), (0.0, 0.8), (0.05, 1.0)):
+        told = f"^alpha is {alpha} and power {power}, expected 0 < alpha < power < 1$"
+        with pytest.raises(ValueError, match=told):
+            minimum_detectable_difference(10, sd=0.5, power=power, alpha=alpha)
+        with pytest.raises(ValueError, match=told):
+            items_needed(0.1, sd=0.5, power=power, alpha=alpha)
 
 
-@pytest.mark.parametrize("difference", [0.01, 0.02, 0.05, 0.5, 3.0])
+@pytest.mark.parametrize("difference", [0.01, 0.02, 0.05, 0.13, 0.19, 0.35, 0.5, 3.0])
 def test_items_needed_are_the_fewest(difference: float) -> None:
     """With that many items the difference can be found, with one fewer it cannot."""
     n = items_needed(difference, sd=0.45)
@@ -123,8 +131,15 @@ def test_items_needed_by_statsmodels() -> None:
 def test_items_needed_of_nothing() -> None:
     """Items that never differed say nothing about how many are needed, and a difference of 0 is none."""
     assert items_needed(0.02, sd=0.0) is None
-    with pytest.raises(ValueError, match="difference is 0"):
-        items_needed(0, sd=0.5)
+    for difference in (0, -0.1, math.inf):
+        with pytest.raises(ValueError, match=f"^difference is {difference}, expected a number > 0$"):
+            items_needed(difference, sd=0.5)
+
+
+def test_items_needed_for_another_power_and_level() -> None:
+    """Half a standard deviation is found with .9 at 1 % by as many items as statsmodels asks for, rounded up."""
+    found = TTestPower().solve_power(effect_size=0.5, alpha=0.01, power=0.9)
+    assert items_needed(0.5, sd=1.0, power=0.9, alpha=0.01) == math.ceil(found)
 
 
 def test_what_a_comparison_detects() -> None:
@@ -134,17 +149,20 @@ def test_what_a_comparison_detects() -> None:
     effect = TTestPower().solve_power(nobs=40, alpha=0.05, power=0.8)
     assert (found.n_items, found.reason) == (40, None)
     assert found.difference == pytest.approx(effect * sd, rel=1e-4)
+    assert list(found.items_needed) == ["0.01", "0.02", "0.05"]
     for size, needed in found.items_needed.items():
         items = TTestPower().solve_power(effect_size=float(size) / sd, alpha=0.05, power=0.8)
         assert needed == math.ceil(items)
 
 
 @pytest.mark.parametrize(
-    ("values", "reason"), [([0.5], "fewer than two"), ([0.3, 0.1 + 0.2], "the same on every item")]
+    ("values", "reason"),
+    [
+        ([0.5], "fewer than two items are graded for both"),
+        ([0.3, 0.1 + 0.2], "they differ by the same on every item"),
+    ],
 )
 def test_nothing_is_detected_without_a_spread(values: list[float], reason: str) -> None:
     """One item, and items that rounding alone parts, say nothing of the spread to expect: the reason is given."""
-    found = detectable(np.array(values))
-    assert found.difference is None
-    assert reason in str(found.reason)
-    assert set(found.items_needed.values()) == {None}
+    nothing = {"0.01": None, "0.02": None, "0.05": None}
+    assert detectable(np.array(values)) == (len(values), None, reason, nothing)

@@ -62,3 +62,23 @@ def test_replicates_of_an_item() -> None:
     made = replace(made, item=np.array([0, 0, 1], dtype=np.int32), items=("0", "1"), difficulty=np.full(2, np.nan))
     row = truncation_rows(replace(made, truncated=np.arange(3) == 1), "none")[0]
     assert (row["accuracy"], row["accuracy_without"]) == (0.25, 0.5)
+
+
+def test_a_row_by_hand() -> None:
+    """Every column, of the reference and of a method."""
+    numbers = {"n_episodes": 4, "n_truncated": 0}
+    accuracy = {"accuracy": 0.75, "accuracy_without": 0.75, "accuracy_raw": 0.75}
+    difference = {"difference": 0.5, "difference_without": 0.5, "difference_raw": 0.0}
+    assert truncation_rows(study(1.0), "cot") == [
+        {
+            "method": "cot",
+            "backbone": "a",
+            "n_episodes": 4,
+            "n_truncated": 2,
+            "accuracy": 0.25,
+            "accuracy_without": 0.5,
+            "accuracy_raw": 0.75,
+            **dict.fromkeys(difference),
+        },
+        {"method": "vote", "backbone": "a", **numbers, **accuracy, **difference},
+    ]

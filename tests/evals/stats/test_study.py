@@ -178,17 +178,25 @@ def test_quartiles_are_quarters() -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([{}, {}], "recorded twice"),
-        ([{"score": np.nan}], "has score nan"),
-        ([{"score": 1.5}], r"has score 1\.5"),
-        ([{}, {"item_id": "sums-1", "pool_kind": "live"}], "kinds of pool live, scripted"),
-        ([{}, {"replicate_index": 1, "difficulty": 2.0}], "item sums-0 has two difficulties"),
+        ([{}, {}], "an episode is recorded twice; rebuild the run's records from its ledger"),
+        ([{"score": np.nan}], "a graded record has score nan; grade the run again"),
+        ([{"score": 1.5}], "a graded record has score 1.5; grade the run again"),
+        ([{"score": -0.5}], "a graded record has score -0.5; grade the run again"),
+        (
+            [{}, {"item_id": "sums-1", "pool_kind": "live"}],
+            "records of kinds of pool live, scripted do not go into one table",
+        ),
+        (
+            [{}, {"replicate_index": 1, "difficulty": 2.0}],
+            "item sums-0 has two difficulties; compare runs of one data set",
+        ),
     ],
 )
 def test_what_no_study_can_be_made_from(rows: list[dict[str, Any]], message: str) -> None:
     """A record that is there twice, has no score or contradicts the others is refused with one line."""
-    with pytest.raises(LedgerError, match=message):
+    with pytest.raises(LedgerError) as found:
         only(*rows)
+    assert str(found.value) == f"task sums: {message}"
 
 
 def test_mixed_kinds_of_difficulty_are_named() -> None:

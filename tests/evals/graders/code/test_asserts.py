@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
+from typing import Any
+
 import pytest
 
 from evals.graders.code import grade_asserts
-from evals.sandbox.base import Limits, Sandbox
+from evals.graders.code.asserts import _require_assertions, _verdict
+from evals.sandbox.base import Limits, Program, Sandbox
 from tests.evals.graders.code.canned import Canned, Script, outcome
 from trinity.errors import GraderError
 
@@ -34,6 +39,8 @@ async def test_verdicts(trusted: Sandbox, limits: Limits) -> None:
         ("def f(xs):\n    import os\n    os._exit(0)", "ended early"),
         ("def f(xs):\n    raise SystemExit", "LeftError on line 2"),
         ("def f(xs):\n    while True:\n        pass", "took too much CPU time"),
+        ("while True:\n    pass", "took too much CPU time"),
+        ("x = 7 ** 10**9", "took too much CPU time"),
         ("def f(xs):\n    input()", "EOFError on line 2"),
         ("def g(xs):\n    return xs", "NameError on line 2"),
         ("def f(xs)", "does not load: SyntaxError"),
@@ -110,17 +117,20 @@ async def test_floats(trusted: Sandbox, limits: Limits, result: str, assertion: 
 @pytest.mark.parametrize(
     ("checker", "complaint"),
     [
-        ("", "assert nothing"),
-        ("f(1)\n", "assert nothing"),
-        ("network needed", "no Python"),
-        ("assert True\n", "call none of f"),
-        ("def check(candidate):\n    assert candidate(1) == 1\n", "call none of f"),
-        ("return 1\nassert f(1)", "no Python"),
+        ("", "the tests assert nothing; every program would pass"),
+        ("f(1)\n", "the tests assert nothing; every program would pass"),
+        ("network needed", "the tests are no Python: invalid syntax"),
+        ("assert True\n", "the tests call none of f; every program would pass"),
+        (
+            "def check(candidate):\n    assert candidate(1) == 1\n",
+            "the tests call none of f; every program would pass",
+        ),
+        ("return 1\nassert f(1)", "the tests are no Python: "),
     ],
 )
 async def test_tests_that_are_none(trusted: Sandbox, limits: Limits, checker: str, complaint: str) -> None:
     """Tests that could not fail anybody are an error, not a success."""
-    with pytest.raises(GraderError, match=complaint):
+    with pytest.raises(GraderError, match=f"^{re.escape(complaint)}"):
         await grade_asserts(trusted, "def f(x):\n    return x", checker, ["f"], limits)
 
 
@@ -167,3 +177,67 @@ async def test_what_enters_the_candidate(limits: Limits) -> None:
     await grade_asserts(sandbox, "source", "assert f(1) == 'secret'", ["f"], limits)
     assert heard[1] == call
     assert all(word not in line for line in heard for word in (b"secret", b"nonce"))
+
+
+@pytest.mark.parametrize(
+    "checker", ["assert f(1)", "raise ValueError", "self.assertEqual(f(1), 1)", "assert_close(f(1), 1)"]
+)
+def test_what_asserts(checker: str) -> None:
+    """A statement that may fail, or a call of something whose name says so."""
+    _require_assertions(checker)
+
+
+@pytest.mark.parametrize("checker", ["assertion", "f[0]()", "check(1).run()", "asserted = f(1)"])
+def test_what_asserts_nothing(checker: str) -> None:
+    """A name alone, a call of what has none, and other calls."""
+    with pytest.raises(GraderError, match=r"^the tests assert nothing; every program would pass$"):
+        _require_assertions(checker)
+
+
+def test_verdicts_of_a_checker() -> None:
+    """Passed, failed with the line, or no tests at all."""
+    passed = _verdict({"passed": True, "calls": 1}, ["f"])
+    assert (passed.passed, passed.detail) == (True, "the tests passed")
+    wrong = _verdict({"passed": False, "calls": 0, "error": "KeyError", "line": 7}, ["f"])
+    assert (wrong.passed, wrong.detail) == (False, "KeyError on line 7 of the tests")
+    with pytest.raises(GraderError, match=r"^the tests call none of f, g; every program would pass$"):
+        _verdict({"passed": True, "calls": 0}, ["f", "g"])
+    with pytest.raises(GraderError, match=r"^broken$"):
+        _verdict({"fault": "broken", "passed": True, "calls": 1}, ["f"])
+
+
+async def test_processes_that_end_too_early(limits: Limits) -> None:
+    """A checker that ends, before its verdict or with it, is told as such, and so is a candidate."""
+    silent = Canned(candidate_says, lambda _: [], end=outcome("wall", None))
+    assert (await grade_asserts(silent, "", CHECK, ["f"], limits)).detail == "the tests took too long"
+    right = checker_says(b'{"nonce": "NONCE", "passed": true, "calls": 1}')
+    crashed = Canned(candidate_says, right, end=outcome("signalled", 9))
+    assert (await grade_asserts(crashed, "", CHECK, ["f"], limits)).detail == "the tests crashed (signal 9)"
+    gone = Canned(lambda _: [], end=outcome("memory", None))
+    assert (await grade_asserts(gone, "", CHECK, ["f"], limits)).detail == "took too much memory"
+
+
+async def test_bounds_and_messages(limits: Limits) -> None:
+    """Both processes may print eight times as much; an answer of 8 MiB passes, and one byte more is too much."""
+    seen: list[Limits] = []
+    heard: list[bytes] = []
+
+    class Box(Canned):
+        def session(self, program: Program, limits: Limits) -> Any:
+            """Note the bounds."""
+            seen.append(limits)
+            return super().session(program, limits)
+
+    def checks(line: bytes) -> list[bytes]:
+        heard.append(line)
+        verdict = checker_says(b'{"call": "f"}', b'{"nonce": "NONCE", "passed": true, "calls": 1}')
+        return list(verdict(line))
+
+    for extra, detail in ((0, "the tests passed"), (1, "returned too much")):
+        answer = b"x" * (8 * 2**20 + extra)
+        box = Box(lambda line, answer=answer: [b'{"ready": true}'] if b'"source"' in line else [answer], checks)  # type: ignore[misc]
+        assert (await grade_asserts(box, "", CHECK, ["f"], limits)).detail == detail
+    assert [one.output_bytes for one in seen] == [8 * limits.output_bytes] * 4
+    told = json.loads(heard[0])
+    assert (told["tests"], told["names"], len(told["nonce"])) == (CHECK, ["f"], 32)
+    assert len(heard) == 3  # the answer went to the checker where it was not too long

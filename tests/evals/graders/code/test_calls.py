@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from evals.graders.code import CallTest, grade_calls
-from evals.sandbox.base import MIB, Limits, Sandbox
-from tests.evals.graders.code.canned import Canned, Script, outcome
+from evals.graders.code.candidate import load
+from evals.graders.code.harness import STARTER
+from evals.sandbox.base import MIB, Limits, Program, Sandbox
+from tests.evals.graders.code.canned import Canned, CannedSession, Script, outcome
 from trinity.errors import GraderError
 
 DOUBLES = [CallTest(([n, n + 1],), [2 * n, 2 * n + 2]) for n in range(1, 6)]
@@ -137,11 +139,11 @@ async def test_large_values(trusted: Sandbox, limits: Limits) -> None:
 
 async def test_no_tests(trusted: Sandbox, limits: Limits) -> None:
     """Without tests, or with one that no process can be asked, nothing is graded."""
-    with pytest.raises(GraderError, match="there are no tests"):
+    with pytest.raises(GraderError, match=r"^there are no tests to grade with; every program would pass$"):
         await grade_calls(trusted, WAYS + "return xs", "f", [], limits)
     circle: list[Any] = []
     circle.append(circle)
-    with pytest.raises(GraderError, match="a test of f can not be sent to the sandbox: nested too deeply"):
+    with pytest.raises(GraderError, match=r"^a test of f can not be sent to the sandbox: nested too deeply"):
         await grade_calls(trusted, WAYS + "return xs", "f", [CallTest((circle,), 1)], limits)
 
 
@@ -202,7 +204,90 @@ async def test_what_enters_the_sandbox(limits: Limits) -> None:
         return [b'{"ready": true}'] if b'"source"' in line else [b'{"value": 0}']
 
     sandbox = Canned(hear)
-    await grade_calls(sandbox, "", "f", [CallTest(("given",), "secret")], limits)
-    assert json.loads(heard[1])["arguments"] == ["given"]
+    await grade_calls(sandbox, "source", "f", [CallTest(("given",), "secret")], limits)
+    assert [json.loads(line) for line in heard] == [
+        {"source": "source", "starter": STARTER, "recursion": 50_000},
+        {"call": "f", "arguments": ["given"], "named": {}},
+    ]
     assert b"secret" not in b"".join(heard)
     assert "secret" not in repr(sandbox.programs)
+
+
+@pytest.mark.parametrize(
+    ("frame", "detail"),
+    [
+        (b'{"missing": true}', "there is no such function"),
+        (b'{"raised": "' + b"x" * 120 + b'"}', f"raised {'x' * 100}"),
+        (b'{"told": 1}', "wrong result"),
+        (b'{"value": ' + b" " * 4_277 + b"2}", "wrong result"),
+    ],
+)
+async def test_answers_are_told(limits: Limits, frame: bytes, detail: str) -> None:
+    """What is no value says why in a line, and one far longer than the expected one can not be right."""
+    verdict = await grade_calls(Canned(says(frame)), "", "f", [CallTest((1,), 2)], limits)
+    assert (verdict.passed, verdict.detail) == (False, f"test 1 of 1: {detail}")
+
+
+async def test_an_answer_may_be_longer_than_what_is_expected(limits: Limits) -> None:
+    """Up to 16 times its 12 bytes and 4096 more."""
+    frame = b'{"value": ' + b" " * 4_276 + b"2}"
+    assert (await grade_calls(Canned(says(frame)), "", "f", [CallTest((1,), 2)], limits)).passed
+
+
+def answers(*frames: bytes) -> Script:
+    """A program that loads, gives these answers, one a call, and then ends."""
+    left = list(frames)
+    return lambda line: [b'{"ready": true}'] if b'"source"' in line else [left.pop(0)] if left else []
+
+
+async def test_a_bound_that_earlier_tests_used_up_starts_anew(limits: Limits) -> None:
+    """A bound met behind right answers is no fault of the next test; by itself it is, and so is a crash."""
+    tests, right, full = [CallTest((1,), 1)] * 2, b'{"value": 1}', b'{"raised": "MemoryError"}'
+    ends = (
+        (Canned(answers(right), answers(right), end=outcome("memory", None)), "2 tests passed", 2),
+        (Canned(answers(right), answers(), end=outcome("cpu", None)), "test 2 of 2: took too much CPU time", 2),
+        (Canned(answers(right), end=outcome("signalled", 11)), "test 2 of 2: crashed (signal 11)", 1),
+        (Canned(answers(right), end=outcome("exited", 0)), "test 2 of 2: ended early", 1),
+        (Canned(answers(right, full), answers(full)), "test 2 of 2: raised MemoryError", 2),
+        (Canned(answers(right, full), answers(right)), "2 tests passed", 2),
+    )
+    for box, detail, processes in ends:
+        assert (await grade_calls(box, "", "f", tests, limits)).detail == detail
+        assert len(box.programs) == processes
+
+
+async def test_room_for_all_answers(limits: Limits) -> None:
+    """The bound of outputs grows by 16 times each expected message and 4096 bytes; the others stay."""
+    seen: list[Limits] = []
+
+    class Box(Canned):
+        def session(self, program: Program, limits: Limits) -> Any:
+            """Note the bounds."""
+            seen.append(limits)
+            return super().session(program, limits)
+
+    few = replace(limits, output_bytes=10)
+    await grade_calls(Box(says(b'{"value": 1}')), "", "f", [CallTest((1,), 1), CallTest((1,), "ab")], few)
+    room = 10 + 16 * len('{"value": 1}') + 4096 + 16 * len('{"value": "ab"}') + 4096
+    assert seen[0] == replace(limits, output_bytes=room)
+
+
+@pytest.mark.parametrize(
+    ("answer", "fault"),
+    [
+        (b'{"ready": true}', None),
+        (b'{"ready": true, "x": "' + b"x" * 4_096 + b'"}', "does not load: broken message"),
+        (b'{"broken": "' + b"y" * 120 + b'"}', f"does not load: {'y' * 100}"),
+        (b"nonsense", "does not load: broken message"),
+    ],
+)
+async def test_loading_is_told(answer: bytes, fault: str | None) -> None:
+    """A candidate says that it is ready, or what was wrong; a report of more than 4096 bytes says nothing."""
+    heard: list[bytes] = []
+
+    def hear(line: bytes) -> list[bytes]:
+        heard.append(line)
+        return [answer]
+
+    assert await load(CannedSession(hear, outcome()), "code") == fault
+    assert json.loads(heard[0]) == {"source": "code", "starter": "", "recursion": 0}

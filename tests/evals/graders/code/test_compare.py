@@ -288,3 +288,29 @@ def test_bounds_of_values(monkeypatch: pytest.MonkeyPatch) -> None:
             encode(value)
     with pytest.raises(TooLargeError):
         decode(json.loads("[" * 500 + "]" * 500))
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected", "match", "same"),
+    [
+        ("yes", "YES", "lines", True),
+        ("yes no", "YES NO", "lines", False),
+        ("a\nb", "b\na", "any_order_of_lines", True),
+        ("a\nb\nb", "b\na", "any_order_of_lines", False),
+        ("a b c", "a b", "any_order_of_lines", False),
+        ("", "", "any_order_of_lines", True),
+        ("1\n2\n3", "1\n2", "lines", False),
+        ("1\n2", "1\n2\n3", "lines", False),
+        ("1 2 3", "1 2", "tokens", False),
+        ("1.0 x", "x 1", "any_order", True),
+        ("1.1 x", "x 1", "any_order", False),
+        ("x 2.0 1.0", "1 2 x", "any_order", True),
+        ("0" * 399 + "1.0"[1:], "0", "lines", False),
+        ("1" + "0" * 397 + ".0", "1" + "0" * 397, "lines", False),
+        ("1." + "0" * 398, "1", "lines", True),
+        ("1." + "0" * 399, "1", "lines", False),
+    ],
+)
+def test_ways_to_compare_by_hand(printed: str, expected: str, match: Match, same: bool) -> None:
+    """No word, line or number more or less than expected; a number has 400 characters at most."""
+    assert same_text(printed.encode(), expected, match) is same

@@ -6,10 +6,12 @@ import ast
 import unittest
 from random import Random
 from textwrap import dedent, indent
+from typing import Any
 
 import pytest
 
-from evals.graders.code.decoys import decoy, groups_of, names_of_tests, sites
+from evals.graders.code.decoys import _margin, decoy, groups_of, names_of_tests, sites
+from evals.graders.code.other_value import _changed, another, literal_value
 
 
 def source_of(body: str, *, helpers: str = "") -> ast.Module:
@@ -203,3 +205,90 @@ def test_which_tests_there_are() -> None:
         )
     )
     assert names_of_tests(tree) == [("Base", "test_b"), ("More", "test_a"), ("More", "test_b"), ("Later", "test_g")]
+
+
+class First(Random):
+    """Chance that always gives the first, or the smallest."""
+
+    def randint(self, a: int, b: int) -> int:
+        """The smallest; digits are drawn alone."""
+        assert (a, b) == (1, 9)
+        return a
+
+    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
+        """The first place."""
+        return 0
+
+    def choice(self, seq: Any) -> Any:
+        """The first."""
+        return seq[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "margin", "other"),
+    [
+        (True, 0, False),
+        (False, 0, True),
+        (None, 0, True),
+        (5, 0, 6),
+        (5, 1.5, 9),
+        (-5, 0, -6),
+        (0, 0, 1),
+        (2j, 0, 1 + 2j),
+        (1e300, 0, 2e300),
+        ("x", 0, "xa"),
+        (b"x", 0, b"xe"),
+        ([], 0, [1]),
+        ((), 0, (1,)),
+        ([5, 6], 0, [6, 6]),
+        (("a", 1), 0, ("aa", 1)),
+        ({}, 0, {"id": 1}),
+        ({"a": 5, "b": 6}, 1, {"a": 8, "b": 6}),
+        (set(), 0, {1}),
+        ({5}, 9, {5, 6}),
+    ],
+)
+def test_another_value_by_hand(value: Any, margin: float, other: Any) -> None:
+    """The same type and shape, one part changed or added, further away than the margin."""
+    found = _changed(value, margin, First())
+    assert found == other
+    assert type(found) is type(other)
+    made = another(ast.parse(repr(value), mode="eval").body, margin, First())
+    assert eval(ast.unparse(made)) == other
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ("1", (1,)),
+        ("[1, 'a']", ([1, "a"],)),
+        ("None", (None,)),
+        ("...", None),
+        ("[1, ...]", None),
+        ("x", None),
+        ("{[]}", None),
+    ],
+)
+def test_literals(source: str, value: object) -> None:
+    """What can be evaluated without running anything, and holds no ellipsis."""
+    assert literal_value(ast.parse(source, mode="eval").body) == value
+
+
+@pytest.mark.parametrize(
+    ("call", "margin"),
+    [
+        ("f(1, 2)", 1.0),
+        ("f(1, 2, 3)", 1.0),
+        ("f(1, 2, places=-1)", 10.0),
+        ("f(1, 2, delta=0.5)", 1.5),
+        ("f(1, 2, None, 'why', 4)", 5.0),
+        ("f(1, 2, delta=None)", 1.0),
+        ("f(1, 2, places=n)", None),
+        ("f(1, 2, delta='x')", None),
+    ],
+)
+def test_margins_by_hand(call: str, margin: float | None) -> None:
+    """What rounds to nothing at so many places, at least 1, and the delta beside it; a name says nothing."""
+    node = ast.parse(call, mode="eval").body
+    assert isinstance(node, ast.Call)
+    assert _margin(node) == margin

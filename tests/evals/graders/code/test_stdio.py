@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from evals.graders.code import StdioTest, grade_stdio
-from evals.sandbox.base import MIB, Limits, Outcome, Program, Sandbox
+from evals.graders.code.harness import STARTER
+from evals.graders.code.stdio import _batches, printed, running
+from evals.graders.code.verdict import ended, passed
+from evals.sandbox.base import MIB, End, Limits, Outcome, Program, Sandbox
 from tests.evals.graders.code.canned import Canned, outcome
 from trinity.errors import GraderError
 
@@ -97,7 +100,7 @@ async def test_long_outputs(trusted: Sandbox, limits: Limits) -> None:
 
 async def test_no_tests(trusted: Sandbox, limits: Limits) -> None:
     """Without tests nothing passes and nothing fails."""
-    with pytest.raises(GraderError, match="there are no tests"):
+    with pytest.raises(GraderError, match=r"^there are no tests to grade with; every program would pass$"):
         await grade_stdio(trusted, "print(1)", [], limits)
 
 
@@ -128,3 +131,78 @@ async def test_what_enters_the_sandbox(limits: Limits) -> None:
     sandbox = Canned(lambda _: (), end=outcome(stdout=b"x"))
     await grade_stdio(sandbox, "print(1)", [StdioTest("in", "secret")], limits)
     assert all("secret" not in repr(program) for program in sandbox.programs)
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "told"),
+    [
+        ("exited", 0, "ended early"),
+        ("exited", 3, "crashed (exit code 3)"),
+        ("signalled", 9, "crashed (signal 9)"),
+        ("cpu", None, "took too much CPU time"),
+        ("idle", None, "waited too long"),
+        ("wall", None, "took too long"),
+        ("memory", None, "took too much memory"),
+        ("output", None, "printed too much"),
+    ],
+)
+def test_how_an_end_is_told(end: End, code: int | None, told: str) -> None:
+    """Each way to end has its own words."""
+    assert ended(outcome(end, code)) == told
+
+
+def test_tests_that_passed_are_counted() -> None:
+    """One test is one, two are several."""
+    assert [passed(number).detail for number in (1, 2)] == ["1 test passed", "2 tests passed"]
+
+
+@pytest.mark.parametrize(
+    ("stderr", "end", "told"),
+    [
+        (b"Traceback\n  ValueError: no \n\n \n", "exited", "crashed (exit code 1): ValueError: no"),
+        (b"x" * 300, "exited", f"crashed (exit code 1): {'x' * 200}"),
+        (b"early\n" + b"\n" * 800, "exited", "crashed (exit code 1)"),
+        (b"early" + b"\n" * 799, "exited", "crashed (exit code 1): y"),
+        (b"\xff", "exited", "crashed (exit code 1): \ufffd"),
+        (b"killed", "signalled", "crashed (signal 1)"),
+    ],
+)
+async def test_last_words(limits: Limits, stderr: bytes, end: End, told: str) -> None:
+    """Of the last 800 bytes that a crashed program wrote its last line is told, 200 characters of it at most."""
+    box = Canned(lambda _: (), end=Outcome(end, 1, b"", stderr, 0.0, 0.0))
+    assert (await grade_stdio(box, "", SUMS[:1], limits)).detail == f"test 1 of 1: {told}"
+
+
+def test_tests_run_in_batches() -> None:
+    """The first alone, then four at once, each with its number."""
+    assert [[number for number, _ in some] for some in _batches(SUMS[:6])] == [[1], [2, 3, 4, 5], [6]]
+    assert list(_batches(SUMS[:2])) == [[(1, SUMS[0])], [(2, SUMS[1])]]
+
+
+async def test_a_program_has_room_for_what_it_should_print() -> None:
+    """Twice what is expected and a MiB, or its own bound where that is more; what it reads may hold any sign."""
+    given: list[tuple[bytes, Limits]] = []
+
+    class Box(Canned):
+        async def run(self, program: Program, limits: Limits) -> Outcome:
+            """Note what was given."""
+            given.append((program.stdin, limits))
+            return outcome()
+
+    box, test = Box(lambda _: ()), StdioTest("\ud800", "abc")
+    for bound in (10, 2 * MIB):
+        await printed(box, running("x"), test, Limits(cpu_s=7.0, output_bytes=bound))
+    assert given == [
+        (b"\xed\xa0\x80", Limits(cpu_s=7.0, output_bytes=MIB + 6)),
+        (b"\xed\xa0\x80", Limits(cpu_s=7.0, output_bytes=2 * MIB)),
+    ]
+
+
+def test_what_is_run_before_a_program() -> None:
+    """The judges' imports and their depth of calls; without a starter neither."""
+    deep = f'__import__("sys").setrecursionlimit(50000)\n{STARTER}'
+    head = '__import__("sys").set_int_max_str_digits(0)\n__import__("random").seed(0)\n'
+    tail = """exec(compile('x = 1', "main.py", "exec", dont_inherit=True), globals())\n"""
+    assert running("x = 1").source == f"{head}{deep}\n{tail}"
+    assert running("x = 1", "").source == f"{head}\n{tail}"
+    assert "unittest" in running("x = 1").preload

@@ -11,7 +11,7 @@ import pytest
 
 from evals.graders.plan.problem import Posed, read_problem
 from evals.graders.plan.reading import read_plan
-from evals.graders.plan.strips import execute
+from evals.graders.plan.strips import Problem, Run, Schema, execute, place, schema, shown
 from tests.evals.graders.plan.pddl import BLOCKS, DEPOTS, LOGISTICS, Step, World
 from tests.evals.tasks.rows_puzzles import (
     COLOURS,
@@ -233,3 +233,30 @@ def test_a_world_that_is_told_in_part_is_none(missing: str) -> None:
     text = blocks_query([("clear", "red")], [("on", "red", "blue")], mystery=True)
     assert read_problem(text) is not None
     assert read_problem(text.replace(missing, "Nobody knows about")) is None
+
+
+def test_schemas_from_short_texts() -> None:
+    """Objects become places, an empty text no fact, and an empty place is refused."""
+    made = schema("put", "x y", "on x y, clear x", "", "free")
+    assert made == Schema("put", 2, (("on", "?0", "?1"), ("clear", "?0")), (), (("free",),))
+    assert place(2) == "?2"
+    assert shown([("put", "a", "b"), ("go",)]) == "(put a b)\n(go)"
+    with pytest.raises(ValueError, match=r"^an empty fact in 'on x y, '$"):
+        schema("put", "x y", "on x y, ", "", "")
+
+
+def test_steps_by_hand() -> None:
+    """A step needs as many objects as its action has; what failed tells the state before it."""
+    made = schema("put", "x", "clear x", "on x", "clear x")
+    problem = Problem({"put": made}, frozenset({("clear", "a"), ("fixed", "b")}), frozenset({("on", "a")}))
+    done = execute(problem, [("put", "a")])
+    assert done == Run(frozenset({("on", "a"), ("fixed", "b")}), None, frozenset(), frozenset())
+    assert done.valid
+    goal = frozenset({("on", "a")})
+    assert execute(problem, [("put", "a"), ("put", "b")]) == Run(
+        done.state, 2, frozenset({("clear", "b")}), frozenset()
+    )
+    for step in (("put",), ("put", "a", "b"), (), ("take", "a")):
+        assert execute(problem, [step]) == Run(problem.start, 1, frozenset(), goal)
+    assert problem.objects == {"a", "b"}
+    assert problem.changing(done.state) == {("on", "a")}

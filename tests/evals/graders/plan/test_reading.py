@@ -271,3 +271,16 @@ def test_a_plan_longer_than_what_is_read_is_broken(name: str) -> None:
 def test_a_plan_behind_megabytes_of_thoughts_is_read() -> None:
     """What stands before does not matter."""
     assert key("I think. " * 1_000_000 + f"\n[PLAN]\n{SPOKEN}\n[PLAN END]") == RIGHT
+
+
+def test_an_unreadable_line_is_shown_in_part() -> None:
+    """Its first 80 characters stand in the key, behind the actions that were read."""
+    plan = Plan((("go", "a"),), "x")
+    assert plan.key == "(go a)\nunreadable: x"
+    assert Plan((), "x").key == "unreadable: x"
+    found = read_plan(f"[PLAN]\n{SPOKEN}\nmove {'y' * 100}\n[PLAN END]", posed())
+    assert found is not None
+    assert found.broken == f"move {'y' * 75}"
+    assert len(found.actions) == 4
+    cut = read_plan("pick up the blue block\n" * 10_000, posed())
+    assert cut == Plan((), "a plan that is longer than what is read")

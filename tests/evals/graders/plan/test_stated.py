@@ -134,3 +134,24 @@ def test_hostile_texts_are_judged(part: str) -> None:
     text = part * (10_000_000 // len(part))
     assert read_claim(text, posed()) is None
     assert read_state(text, posed()) is None
+
+
+def test_what_is_told_of_runs() -> None:
+    """The sentence of each outcome, in the words in which it is read back."""
+    assert told_claim(VALID) == "The above plan is valid."
+    assert told_claim(UNMET) == "The above plan is invalid: unmet goal: (on blue red)"
+    assert told_claim(FAILED) == "The above plan is invalid: step 2 has an unmet precondition: (handempty)"
+    assert told_state(frozenset({("on", "a", "b"), ("clear", "c")})) == "(clear c), (on a b)"
+    claim = Claim(valid=False, step=2, facts=frozenset({("holding", "blue"), ("clear", "red")}))
+    assert claim.key == "invalid, step 2: clear red; holding blue"
+    assert claim_of(UNMET) == Claim(valid=False, step=None, facts=frozenset({("on", "blue", "red")}))
+
+
+def test_the_end_of_a_text_is_judged() -> None:
+    """The last 10,000 characters count, for a verdict and for a state."""
+    claim, state = "plan is valid", f"[RESULTING STATE]\n{HELD}"
+    assert read_claim(claim + " " * (10_000 - len(claim)), posed()) == Claim(valid=True)
+    assert read_claim(claim + " " * (10_001 - len(claim)), posed()) is None
+    said = read_state("x" * 9_000 + state, posed())
+    assert said is not None
+    assert (said.fails, len(said.holds)) == (frozenset(), 3)
