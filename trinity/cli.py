@@ -5,53 +5,46 @@ from __future__ import annotations
 import argparse
 import errno
 import io
-import os
-import signal
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from types import FrameType
 from typing import NoReturn
 
 from trinity.errors import ConfigError, LedgerError, TrinityError
+from trinity.stopping import stoppable, stopped
 
-EXIT_BUG, EXIT_MISTAKE, EXIT_INTERRUPTED, EXIT_PIPE, EXIT_TERMINATED = 1, 2, 130, 141, 143
-PATIENCE_S = 20.0
-"""Seconds that a command has to put everything away after SIGTERM."""
+EXIT_BUG, EXIT_MISTAKE, EXIT_PIPE = 1, 2, 141
 
 SIBLINGS = ("evals", "baselines")
 """Packages that stand beside this one and that a user's folder of the same name could hide."""
 
 _USERS_MATTER = {
-    *(errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS),
-    *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.EMFILE),
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EACCES, errno.EPERM, errno.EROFS),
+    *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP),
+    *(errno.EMFILE, errno.ENFILE),
 }
 """Errors of the disk and of paths: nothing that a traceback would explain better."""
-
-_terminated = threading.Event()
 
 
 def main_guard(command: Callable[[], int], argv: Sequence[str] | None = None) -> int:
     """Exit code of `command`; its errors become one line on stderr.
 
-    0 done, 1 a bug (or what the command says), 2 something the user can mend, 130 interrupted, 143 terminated, which
-    ends a command as an interrupt does. The token `debug=true` among `argv` (default: the process's) prints the
-    traceback before the line.
+    0 done, 1 a bug (or what the command says), 2 something the user can mend, 130 interrupted, 143 terminated. The
+    token `debug=true` among `argv` (default: the process's) prints the traceback before the line.
     """
     words = sys.argv[1:] if argv is None else argv
     debug = any(map(_is_debug, words))
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a table must not end a run whose terminal knows few letters
-    try:
-        check_siblings()
-        with _terminable():
+    with stoppable(sys.argv):
+        try:
+            check_siblings()
             return command()
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - a command's last line of defence
-        return report(error, debug=debug)
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - a command's last line of defence
+            return report(error, debug=debug)
 
 
 def own_words() -> list[str]:
@@ -112,7 +105,7 @@ def report(error: BaseException, *, debug: bool) -> int:
     """Print `error` as one line on stderr and return the exit code that belongs to it."""
     error = _leaf(error)
     if debug:
-        print(_harmless("".join(traceback.format_exception(error))), file=sys.stderr, end="")
+        print(harmless("".join(traceback.format_exception(error))), file=sys.stderr, end="")
     code, text = told(error)
     if text:
         hint = "" if debug or code != EXIT_BUG else " (debug=true shows the traceback)"
@@ -124,8 +117,8 @@ def told(error: BaseException) -> tuple[int, str]:
     """Exit code and line of an error; a closed pipe has no line."""
     error = _leaf(error)
     if isinstance(error, KeyboardInterrupt):
-        code, name = (EXIT_TERMINATED, "terminated") if _terminated.is_set() else (EXIT_INTERRUPTED, "interrupted")
-        return code, one_line(str(error)) or name
+        code, line = stopped()
+        return code, one_line(line)
     if isinstance(error, BrokenPipeError):
         return EXIT_PIPE, ""
     if isinstance(error, TrinityError):
@@ -138,10 +131,10 @@ def told(error: BaseException) -> tuple[int, str]:
 
 def one_line(text: str) -> str:
     """`text` folded to one line, with a replacement character for what does not print."""
-    return _harmless(" ".join(text.split()))
+    return harmless(" ".join(text.split()))
 
 
-def _harmless(text: str) -> str:
+def harmless(text: str) -> str:
     """`text` without what a terminal obeys; line ends stay. Errors may quote what a provider sent."""
     return "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text)
 
@@ -149,38 +142,6 @@ def _harmless(text: str) -> str:
 def print_text(text: str) -> None:
     """Write `text` to stdout."""
     print(text)
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Within, SIGTERM ends the command as Ctrl-C does, so that it puts everything away; only the exit code differs.
-
-    A command that is still there after `PATIENCE_S` is told again, which ends it wherever it is.
-    """
-    again: list[threading.Timer] = []
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        _terminated.set()
-        again.append(threading.Timer(PATIENCE_S, os.kill, (os.getpid(), number)))
-        again[-1].daemon = True
-        again[-1].start()
-        interrupt = signal.getsignal(signal.SIGINT)
-        if callable(interrupt):
-            interrupt(signal.SIGINT, frame)
-        else:  # started with interrupts ignored, as shells do in the background
-            raise KeyboardInterrupt
-
-    _terminated.clear()
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-        for timer in again:
-            timer.cancel()
 
 
 def _leaf(error: BaseException) -> BaseException:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -11,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from trinity.cli import harmless
 from trinity.types import Record
 
 QUIET_S = 20.0
@@ -43,14 +46,12 @@ class ConsoleProgress:
         self._name, self._total, self._done, self._spoke = "", 0, 0, 0.0
 
     def __enter__(self) -> Self:
-        """Start drawing."""
         self._bar.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop drawing and leave the lines."""
         self._bar.stop()
 
     def stage(self, name: str, total: int) -> None:
@@ -66,13 +67,23 @@ class ConsoleProgress:
         self._done += 1
         if self._stage is not None:
             self._bar.advance(self._stage)
+        self._remind()
+
+    async def watch(self, calls: Callable[[], int]) -> None:
+        """Until it is cancelled, speak of a stage in which no episode ends for long; `calls` were asked for so far."""
+        while True:
+            await asyncio.sleep(QUIET_S)
+            if self._done < self._total:
+                self._remind(f", {calls()} calls")
+
+    def _remind(self, more: str = "") -> None:
         if self._bar.disable and time.monotonic() - self._spoke >= QUIET_S:
             self._spoke = time.monotonic()
-            self.say(f"  {self._name}: {self._done} of {self._total} episodes")
+            self.say(f"  {self._name}: {self._done} of {self._total} episodes{more}")
 
     def say(self, line: str) -> None:
-        """One line that stays."""
-        self._console.print(escape(line))
+        """One line that stays; it may quote what a provider sent."""
+        self._console.print(escape(harmless(line)))
 
 
 class Silence:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from trinity.app import hydra_command
 from trinity.cli import main_guard
 
 if TYPE_CHECKING:
@@ -24,8 +23,9 @@ Groups and their options (group=option):
 
 {groups}
 
-A run that stopped goes on with resume=outputs/NAME/TIME and no other word. -m key=a,b runs every
-combination as a job of its own, -m resume=outputs/NAME/TIME goes on with those that are not finished.
+A run that stopped goes on with resume=outputs/NAME/TIME; beside it only caps, limits, retries, store
+and tracker may be set anew, and hold from then on. -m key=a,b runs every combination as a job of its
+own, -m resume=outputs/NAME/TIME goes on with those that are not finished.
 More: plan=true prints what it may cost and stops; --config-dir=FOLDER adds options of your own;
 --cfg job prints the configuration and stops; debug=true shows tracebacks; --hydra-help explains
 the remaining flags."""
@@ -40,7 +40,14 @@ def task(cfg: DictConfig) -> int:
 
 def main() -> int:
     """The command; its exit code."""
-    return main_guard(lambda: hydra_command(task, USAGE))
+    return main_guard(command)
+
+
+def command() -> int:
+    """Do what the command line says."""
+    from trinity.launch.app import hydra_command
+
+    return hydra_command(task, USAGE)
 
 
 if __name__ == "__main__":
