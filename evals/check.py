@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from trinity.cli import LineParser, main_guard, print_text
 from trinity.errors import ConfigError, GraderError
+from trinity.stopping import run_async
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -64,7 +65,7 @@ def command() -> int:
     for reason in reasons:
         print_text(f"not checked: {reason}")
     checked = [one for one in found if not one.unchecked]
-    return max([asyncio.run(_check(one, cfg.concurrency, wrong=given.wrong)) for one in checked])
+    return max([run_async(_check(one, cfg.concurrency, wrong=given.wrong)) for one in checked])
 
 
 def _solved(task: Task) -> Solved:
@@ -96,10 +97,10 @@ def composed(words: Sequence[str]) -> DictConfig:
     from hydra.core.global_hydra import GlobalHydra
 
     from trinity.config import check, find_configs, group_options, register_schema
-    from trinity.hydra_errors import hydra_raises
-    from trinity.jobs import with_plugins
-    from trinity.overrides import read_line, search_paths
-    from trinity.plugins import check_clashes, name_folders
+    from trinity.launch.hydra_errors import hydra_raises
+    from trinity.launch.jobs import with_plugins
+    from trinity.launch.overrides import read_line, search_paths
+    from trinity.launch.plugins import check_clashes, name_folders
 
     register_schema()
     with hydra_raises():

@@ -45,7 +45,8 @@ def command() -> int:
         with readable(given.run):
             found = regrade(given.run, write=given.write)
     except UngradedError as error:
-        raise GraderError(f"{given.run}: {str(error).partition(';')[0]}; mend that and grade again") from error
+        # How to go on with a run, which the error ends with, is not how to grade one again.
+        raise GraderError(f"{given.run}: {str(error).rpartition(';')[0]}; mend that and grade again") from error
     for line in _told(found, max(len(found.changes), len(found.kept)) if given.all else SHOWN):
         print_text(line)
     return int(bool(found.changes or found.kept))
@@ -80,10 +81,10 @@ def _mean(scores: Sequence[float]) -> str:
 
 def _step(change: Change) -> str:
     """Which episode it is, and from which grade to which."""
-    from evals.regrading import method_of
+    from evals.report.tally import named
 
     (old, new), (phase, index) = change, change.old.replicate
-    where = f"{method_of(old)}, item {old.item_id}, {phase} replicate {index}"
+    where = f"{named((old.method, old.variant))}, item {old.item_id}, {phase} replicate {index}"
     if (old.status, old.score, old.raw_score) == (new.status, new.score, new.raw_score):
         return f"{where}: {old.status}, another answer is read"
     return f"{where}: {_with_score(old)} -> {_with_score(new)}"

@@ -6,7 +6,6 @@ learnt by them stays.
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -17,12 +16,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from evals.report.tally import named
 from trinity.episodes import Play, Player, record_key
 from trinity.errors import LedgerError
 from trinity.runs.ledger import Ledger
 from trinity.runs.manifest import append_change, read_finished, write_manifest
 from trinity.runs.records import comparable, write_records
 from trinity.runs.rows import RecordKey
+from trinity.stopping import run_async
 from trinity.types import Phase, Record
 
 if TYPE_CHECKING:
@@ -94,8 +95,8 @@ def regrade(run: Path, *, write: bool = False) -> Found:
         LedgerError: no finished run is there, it is damaged, or its methods play another way today.
         UngradedError: a task's grader does not work here.
     """
-    from trinity.replay import damage
-    from trinity.resume import alone_in
+    from trinity.rebuild import damage
+    from trinity.runs.resume import alone_in
 
     manifest = read_finished(run)
     with ExitStack() as stack:
@@ -106,7 +107,7 @@ def regrade(run: Path, *, write: bool = False) -> Found:
             raise LedgerError(f"{run}: {line}")
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="regrade-")))
         rebuilt, scratch = (stack.enter_context(Ledger.create(folder / name)) for name in ("rebuilt", "scratch"))
-        return asyncio.run(_Regrading(run, manifest, source, rebuilt, scratch, folder).play(write=write))
+        return run_async(_Regrading(run, manifest, source, rebuilt, scratch, folder).play(write=write))
 
 
 class Regrader(Player):
@@ -193,7 +194,7 @@ class _Regrading:
         """The run's ground on its ledger, and who plays there."""
         from trinity.assembly import node, phase_seeds
         from trinity.coordinator.policy import RecordedPolicies
-        from trinity.replay import recorded_arena
+        from trinity.rebuild import recorded_arena
 
         policies = RecordedPolicies((self.manifest["encoder"] or {}).get("d", 0), self.source, self.rebuilt)
         arena = recorded_arena(self.manifest, self.source, self.rebuilt, self.folder, policies)
@@ -216,7 +217,8 @@ class _Regrading:
             if old is None or new is None or RecordKey.of(new) != RecordKey.of(old):
                 raise LedgerError(f"{self.run}: its methods play other episodes today; python -m trinity.replay tells")
             found.records += 1
-            found.tally.setdefault((old.task, method_of(old), old.split), Tally()).add(old, new)
+            row = old.task, named((old.method, old.variant)), old.split
+            found.tally.setdefault(row, Tally()).add(old, new)
             if _grade(old) != _grade(new):
                 found.changes.append(Change(old, new))
         used = self.manifest["graders"]
@@ -272,11 +274,6 @@ def _say(line: str) -> None:
 def _course(record: Record) -> dict[str, Any]:
     """What of a record does not depend on its grader."""
     return {name: value for name, value in comparable(record).items() if name not in GRADED}
-
-
-def method_of(record: Record) -> str:
-    """A record's method with its variant, as tables name it."""
-    return f"{record.method} {record.variant}".rstrip()
 
 
 def _sentence(found: Found, graders: Mapping[str, tuple[str, str]]) -> str:

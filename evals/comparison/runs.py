@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +15,10 @@ from numpy.typing import NDArray
 from evals.report.rows import ALL
 from evals.report.tally import ItemKey, RowKey, named
 from evals.stats import axes as costs
+from evals.stats.exact import means_of
 from trinity.errors import ConfigError, LedgerError
 from trinity.runs.files import read_json
-from trinity.runs.manifest import check_finished, read_manifest
+from trinity.runs.manifest import check_finished, read_manifest, resuming
 from trinity.runs.records import Columns, read_columns
 from trinity.runs.sweep import collected
 from trinity.types import UNGRADED
@@ -122,7 +124,7 @@ def _add_jobs(sweep: Path, found: Found) -> None:
     jobs = collected(sweep)["jobs"]
     finished = [job["job"] for job in jobs if job["state"] == "finished"]
     if not finished:
-        raise LedgerError(f"{sweep}: no job of this sweep is finished; python -m trinity.run -m resume={sweep}")
+        raise LedgerError(f"{sweep}: no job of this sweep is finished; go on with: {resuming(sweep, sweep=True)}")
     found.folders.extend(sweep / job for job in finished)
     others = (job for job in jobs if job["state"] != "finished")
     found.notes.extend(f"Job {job['job']} of {sweep} is {job['state']} and left out." for job in others)
@@ -212,10 +214,7 @@ def _played(path: Path, key: RowKey, parts: Sequence[Columns]) -> Played:
 
 def _means(code: NDArray[np.int64], values: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[np.float64]:
     """Mean per item, shape (n_items,), NaN where nothing was graded or a value is unknown."""
-    sums = np.bincount(code, weights=values.astype(np.float64), minlength=counts.size)
-    means = np.full(counts.size, np.nan)
-    np.divide(sums, counts, out=means, where=counts > 0)
-    return means
+    return means_of(np.bincount(code, weights=values.astype(np.float64), minlength=counts.size), counts)
 
 
 def _check_summary(run: Run, key: RowKey, row: Played) -> None:
@@ -229,5 +228,5 @@ def _check_summary(run: Run, key: RowKey, row: Played) -> None:
             return
     raise LedgerError(
         f"{run.folder}: summary.json and records.parquet disagree on {named(key)}; "
-        f"rebuild them: python -m trinity.replay {run.folder}"
+        f"rebuild them: python -m trinity.replay {shlex.quote(str(run.folder))}"
     )

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from evals.report.blocks import POINTS, Bullets, Grid, Part, interval_of
+from evals.report.markdown import document, sections
 from evals.report.page import Section, bullet_list, html_table, page
-from evals.report.rows import ALL
+from evals.report.rows import ALL, Row
 from evals.report.summary import label
-from evals.report.table import ROOMY, bounds, difference, empty_table, markdown_grid, reference_title
-from evals.report.text import clean, detectable_points, interval, markdown, number, p_value, percent
+from evals.report.table import (
+    ROOMY,
+    Column,
+    bounds,
+    columns_for,
+    counted,
+    difference,
+    empty_table,
+    format_row,
+    known_in,
+)
+from evals.report.text import clean, detectable_points, number, p_value, percent
 from evals.stats.axes import AXES
 
 if TYPE_CHECKING:
@@ -30,37 +42,19 @@ _PLAIN, _MOST = 0.1, 100.0
 _COMMIT = 10
 
 Comparison = Mapping[str, Any]
-Row = Mapping[str, Any]
-
-
-class Grid(NamedTuple):
-    """One table as plain texts; `strong` are the places of the rows over all tasks."""
-
-    heading: str
-    titles: list[str]
-    rows: list[list[str]]
-    strong: frozenset[int]
-
-
-class Column(NamedTuple):
-    """How a row fills a column, and whether the column is there."""
-
-    title: str
-    cell: Callable[[Row], str]
-    shown: bool = True
 
 
 def grids(found: Comparison, width: int = ROOMY) -> list[Grid]:
     """All tables of a comparison, as `compare` made it; a narrow terminal gets fewer columns."""
-    roomy = width >= ROOMY
-    ratios = _ratios(found["comparisons"])
-    return [
-        _grid("Runs", found["runs"], _run_columns(roomy=roomy)),
-        _grid("Differences in accuracy", found["comparisons"], _difference_columns(roomy=roomy)),
-        *([_grid("Ratios of cost and latency", found["comparisons"], ratios)] if len(ratios) > 1 else []),
-        _grid("Rows", found["rows"], _row_columns(found["rows"], roomy=roomy)),
-        _grid("Effort before the test", found["effort"], _EFFORT),
+    comparisons = found["comparisons"]
+    tables = [
+        _grid("Runs", found["runs"], _RUNS, width),
+        _grid("Differences in accuracy", comparisons, _DIFFERENCES, width),
+        _grid("Ratios of cost and latency", comparisons, _RATIOS, width),
+        _grid("Rows", found["rows"], _ROWS, width),
+        _grid("Effort before the test", found["effort"], _EFFORT, width),
     ]
+    return [table for table in tables if len(table.titles) > 1]
 
 
 def sentences(found: Comparison) -> dict[str, list[str]]:
@@ -115,12 +109,9 @@ def comparison_tables(found: Comparison, width: int) -> Iterator[RenderableType]
 
 def comparison_markdown(found: Comparison) -> str:
     """The text of `comparison.md`."""
-    blocks = [f"# {markdown(title(found))}"]
-    for grid in grids(found):
-        blocks += [f"## {grid.heading}, {markdown(found['pool_kind'])} pool", markdown_grid(grid.titles, grid.rows)]
-    for heading, lines in sentences(found).items():
-        blocks += [f"## {heading}", "\n".join(f"- {markdown(line, _SENTENCE)}" for line in lines)]
-    return "\n\n".join(blocks) + "\n"
+    tables = [Part(f"{grid.heading}, {found['pool_kind']} pool", [grid]) for grid in grids(found)]
+    texts = [Part(heading, [Bullets(lines)]) for heading, lines in sentences(found).items()]
+    return document(title(found), sections([*tables, *texts]))
 
 
 def comparison_html(found: Comparison) -> str:
@@ -144,12 +135,16 @@ def _terminal(heading: str, grid: Grid) -> Table:
     return table
 
 
-def _grid(heading: str, rows: Sequence[Row], columns: Sequence[Column]) -> Grid:
-    """A table of the columns that are there."""
-    there = [column for column in columns if column.shown]
+def _grid(heading: str, rows: Sequence[Row], columns: Sequence[Column], width: int) -> Grid:
+    """A table of the columns that these rows need; those over all tasks are strong where there are others."""
+    there = columns_for(rows, width, columns)
     strong = frozenset(place for place, row in enumerate(rows) if row.get("task") == ALL)
-    cells = [[column.cell(row) for column in there] for row in rows]
-    return Grid(heading, [column.title for column in there], cells, strong if len(strong) < len(rows) else frozenset())
+    return Grid(
+        [column.title for column in there],
+        [format_row(row, there) for row in rows],
+        strong=strong if len(strong) < len(rows) else frozenset(),
+        heading=heading,
+    )
 
 
 def _label(row: Row) -> str:
@@ -167,42 +162,9 @@ def _compared(sign: str) -> Callable[[Row], str]:
     return lambda row: _first(row, f"{_label(row)}\n{sign} {_label(row['reference'])}")
 
 
-def _run_columns(*, roomy: bool) -> list[Column]:
-    """Which letter is which run."""
-    return [
-        Column("run", lambda run: f"{run['label']}  {clean(run['folder'])}"),
-        Column("experiment", lambda run: clean(run["experiment"], _NAME), roomy),
-        Column("pool", lambda run: clean(run["pool"], _NAME)),
-        Column("seeds", lambda run: clean(", ".join(f"{name} {value}" for name, value in run["seeds"].items())), roomy),
-        Column("code", _code),
-    ]
-
-
 def _code(run: Row) -> str:
     """Commit, and whether more was changed."""
     return str(run["git"].get("commit") or "unknown")[:_COMMIT] + ("\nwith changes" if run["git"].get("dirty") else "")
-
-
-def _difference_columns(*, roomy: bool) -> list[Column]:
-    """Accuracy against accuracy."""
-    return [
-        Column("compared", _compared("−")),
-        Column("accuracy %", lambda row: f"{percent(row['accuracy'])}\n− {percent(row['accuracy_reference'])}"),
-        Column(
-            "difference\n(95 % CI)", lambda row: interval(row["difference"], row["ci_low"], row["ci_high"], signed=True)
-        ),
-        Column("p\n(Holm)", lambda row: f"{p_value(row['p'])}\n({p_value(row['p_holm'])})"),
-        Column("win/tie/\nloss", lambda row: f"{row['wins']}/{row['ties']}/{row['losses']}"),
-        Column("items", lambda row: f"{row['n_paired']} of\n{row['n_items']}, {row['n_items_reference']}"),
-        Column("test", lambda row: row["test"] or "n/a", roomy),
-        Column("detectable\n(80 % power)", lambda row: detectable_points(row["detectable"]), roomy),
-    ]
-
-
-def _ratios(rows: Sequence[Row]) -> list[Column]:
-    """Cost against cost, on the axes that are known somewhere."""
-    axes = [axis for axis in AXIS_TITLES if any(row["ratios"][axis]["ratio"] is not None for row in rows)]
-    return [Column("compared", _compared("÷")), *(Column(AXIS_TITLES[axis], _ratio_on(axis)) for axis in axes)]
 
 
 def _ratio_on(axis: str) -> Callable[[Row], str]:
@@ -223,26 +185,14 @@ def _times(ratio: float) -> str:
     return f"{ratio:.2f}" if _PLAIN <= ratio < _MOST else f"{ratio:.3g}"
 
 
-def _row_columns(rows: Sequence[Row], *, roomy: bool) -> list[Column]:
-    """Each row as its run's own table has it."""
+def _has_ratio(axis: str) -> Callable[[Sequence[Row]], bool]:
+    """Whether the ratio on an axis is known in some row."""
+    return lambda rows: any(row["ratios"][axis]["ratio"] is not None for row in rows)
 
-    def known(key: str) -> bool:
-        return any(row[key] is not None for row in rows)
 
-    encoded = any(row["encoder_tokens_mean"] for row in rows)
-    return [
-        Column("row", lambda row: _first(row, _label(row))),
-        Column("accuracy %\n(95 % CI)", lambda row: interval(row["accuracy"], row["ci_low"], row["ci_high"])),
-        Column(f"vs own\n{clean(reference_title(rows), _NAME)}", difference, roomy),
-        Column("graded", lambda row: f"{row['n_graded']}/{row['n_items']}"),
-        Column("bounds\n(ungraded 0 to 1)", bounds, known("bound_low")),
-        Column("trunc.", lambda row: str(row["n_truncated"])),
-        Column("weighted\ntokens", lambda row: number(row["weighted_tokens_mean"])),
-        Column("encoder\ntokens", lambda row: number(row["encoder_tokens_mean"]), roomy and encoded),
-        Column("USD", lambda row: number(row["cost_usd_mean"]), known("cost_usd_mean")),
-        Column("GFLOP", lambda row: number(row["gflop_mean"]), known("gflop_mean")),
-        Column("statuses", _statuses, roomy),
-    ]
+def _number(key: str) -> Callable[[Row], str]:
+    """A cell with three digits of a number."""
+    return lambda row: number(row[key])
 
 
 def _statuses(row: Row) -> str:
@@ -255,6 +205,40 @@ def _count(key: str) -> Callable[[Row], str]:
     return lambda row: f"{row[key]:,}"
 
 
+_RUNS = (
+    Column("run", lambda run: f"{run['label']}  {clean(run['folder'])}"),
+    Column("experiment", lambda run: clean(run["experiment"], _NAME), roomy=True),
+    Column("pool", lambda run: clean(run["pool"], _NAME)),
+    Column("seeds", lambda run: clean(", ".join(f"{name} {seed}" for name, seed in run["seeds"].items())), roomy=True),
+    Column("code", _code),
+)
+_DIFFERENCES = (
+    Column("compared", _compared("−")),
+    Column("accuracy %", lambda row: f"{percent(row['accuracy'])}\n− {percent(row['accuracy_reference'])}"),
+    Column(*POINTS),
+    Column("p\n(Holm)", lambda row: f"{p_value(row['p'])}\n({p_value(row['p_holm'])})"),
+    Column("win/tie/\nloss", lambda row: f"{row['wins']}/{row['ties']}/{row['losses']}"),
+    Column("items", lambda row: f"{row['n_paired']} of\n{row['n_items']}, {row['n_items_reference']}"),
+    Column("test", lambda row: row["test"] or "n/a", roomy=True),
+    Column("detectable\n(80 % power)", lambda row: detectable_points(row["detectable"]), roomy=True),
+)
+_RATIOS = (
+    Column("compared", _compared("÷")),
+    *(Column(heading, _ratio_on(axis), _has_ratio(axis)) for axis, heading in AXIS_TITLES.items()),
+)
+_ROWS = (
+    Column("row", lambda row: _first(row, _label(row))),
+    Column("accuracy %\n(95 % CI)", interval_of("accuracy")),
+    Column("vs own\n{reference}", difference, roomy=True),
+    Column("graded\nitems", lambda row: f"{row['n_graded']}/{row['n_items']}"),
+    Column("bounds\n(ungraded 0 to 1)", bounds, known_in("bound_low")),
+    Column("trunc.\nepisodes", lambda row: str(row["n_truncated"])),
+    Column("weighted\ntokens", _number("weighted_tokens_mean")),
+    Column("encoder\ntokens", _number("encoder_tokens_mean"), counted("encoder_tokens_mean"), roomy=True),
+    Column("USD", _number("cost_usd_mean"), known_in("cost_usd_mean")),
+    Column("GFLOP", _number("gflop_mean"), known_in("gflop_mean")),
+    Column("statuses", _statuses, roomy=True),
+)
 _EFFORT = (
     Column("method", lambda row: f"{row['run']} {clean(row['method'], _NAME)}"),
     Column("episodes", _count("episodes")),

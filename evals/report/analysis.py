@@ -55,11 +55,8 @@ def build_analysis(
     Raises:
         LedgerError: the studies are of several kinds of pool.
     """
-    found = list(studies)
-    kinds = sorted({study.pool_kind for study in found})
-    if len(kinds) > 1:
-        raise LedgerError(f"kinds of pool {', '.join(kinds)} do not go into one analysis; report each run by itself")
-    verdicts = list(verifier)
+    found, verdicts = list(studies), list(verifier)
+    kind = _pool_kind(found)
     among = (reference, *controls)
     bases = list(dict.fromkeys((reference, *ratios_to)))
     tasks = {}
@@ -70,8 +67,20 @@ def build_analysis(
         tasks[study.task] = _task(study, bases, among, judged, fitted)
     _adjust([task["difficulty"]["spearman"] for task in tasks.values()])
     named = {"reference": reference, "models_without": sorted(models_without), "ratios_to": bases[1:]}
-    whole = {"format": FORMAT, "pool_kind": kinds[0] if kinds else None, **named, "tasks": tasks}
+    whole = {"format": FORMAT, "pool_kind": kind, **named, "tasks": tasks}
     return {key: plain(value) for key, value in whole.items()}
+
+
+def _pool_kind(studies: Sequence[Study]) -> str | None:
+    """The kind of pool of all studies.
+
+    Raises:
+        LedgerError: there are several.
+    """
+    kinds = sorted({study.pool_kind for study in studies})
+    if len(kinds) > 1:
+        raise LedgerError(f"kinds of pool {', '.join(kinds)} do not go into one analysis; report each run by itself")
+    return kinds[0] if kinds else None
 
 
 def _adjust(correlations: Sequence[Json | None]) -> None:

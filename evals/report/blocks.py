@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from evals.report.canvas import Picture
-from evals.report.text import interval, number, p_value, percent
+from evals.report.text import NO_DIFFERENCE, interval, number, p_value, percent
 from evals.stats.methods import place_of, without_setting
 
 
@@ -25,13 +25,14 @@ class Bullets(NamedTuple):
 class Grid(NamedTuple):
     """A table of plain texts; the first `left` columns are left, the others right aligned.
 
-    `strong` are the places of rows that a page shows in bold.
+    `strong` are the places of rows that are shown in bold, `heading` is what a table that stands by itself is called.
     """
 
     titles: Sequence[str]
     rows: Sequence[Sequence[str]]
     left: int = 1
     strong: frozenset[int] = frozenset()
+    heading: str = ""
 
 
 class Command(NamedTuple):
@@ -101,5 +102,14 @@ TASK: Column = ("task", text_of("task"))
 METHOD: Column = ("method", text_of("method"))
 BACKBONE: Column = ("backbone", lambda row: "all" if row["backbone"] is None else str(row["backbone"]))
 ITEMS: Column = ("items", text_of("n_items"))
-POINTS: Column = ("difference\n(95 % CI)", interval_of("difference", signed=True))
+
+
+def _points(entry: Entry) -> str:
+    """A cell with a difference and its interval, and whether nothing differs at all."""
+    told = interval_of("difference", signed=True)(entry)
+    equal = bool(entry.get("n_items")) and entry.get("wins") == entry.get("losses") == 0
+    return f"{told}\n{NO_DIFFERENCE}" if equal else told
+
+
+POINTS: Column = ("difference\n(95 % CI)", _points)
 P_VALUES: Sequence[Column] = (("p", p_of("p")), ("p, Holm", p_of("p_holm")))

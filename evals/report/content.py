@@ -86,14 +86,14 @@ def _results(summary: Mapping[str, Any], first: Sequence[str]) -> Iterator[Part]
     tasks = tasks_of(summary)
     yield Part(
         "Results",
-        [_table(summary, ALL), Text(" ".join(reading(summary))), *map(Text, grading_sentence(summary["totals"]))],
+        [results_grid(summary), Text(" ".join(reading(summary))), *map(Text, grading_sentence(summary["totals"]))],
     )
     yield Part("What this run can and cannot say", [Bullets([*first, *findings(summary)])], 3)
     for name in tasks if len(tasks) > 1 else ():
-        yield Part(name, [Text(title(summary, name)), _table(summary, name)], 3)
+        yield Part(name, [Text(title(summary, name)), results_grid(summary, name)], 3)
 
 
-def _table(summary: Mapping[str, Any], task: str) -> Grid:
+def results_grid(summary: Mapping[str, Any], task: str = ALL) -> Grid:
     """The results of one task, or of all."""
     rows = rows_of(summary, task)
     columns = columns_for(rows)
@@ -192,7 +192,7 @@ def _leaf(value: Any) -> str:
 
 
 def _failures(summary: Mapping[str, Any], pictures: Pictures) -> Part:
-    """Episodes that were neither right nor wrong, per row and status."""
+    """Episodes that did not end as right or wrong, per row and status, and those that met their own cap."""
     statuses = [name for name in get_args(Status) if name not in GRADES]
     rows = [
         [label(row), *(f"{count:,}" for count in (row["n_episodes"], *_counts(row, statuses), row["n_capped"]))]
@@ -200,8 +200,8 @@ def _failures(summary: Mapping[str, Any], pictures: Pictures) -> Part:
     ]
     text = (
         f"{pool_caption(summary['pool_kind'])}, episodes by status. error and over_budget were never graded "
-        "and are left out of accuracy; the others score 0. Capped episodes ended at their own cap and were graded on "
-        "their latest answer."
+        "and are left out of accuracy; the others score 0. Capped is no failure by itself: episodes that ended at "
+        "their own cap and were graded on their latest answer, whatever their status."
     )
     blocks: list[Block] = [Grid(["method", "episodes", *statuses, "capped"], rows), Text(text)]
     return Part("Failures", [*([pictures["failures"]] if "failures" in pictures else []), *blocks])

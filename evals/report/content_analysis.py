@@ -30,8 +30,8 @@ from evals.report.blocks import (
 from evals.report.canvas import Picture, pool_caption
 from evals.report.content_costs import Tasks, cost_parts
 from evals.report.plots_difficulty import QUARTILES, against, interacts
-from evals.report.table import verdict
-from evals.report.text import clean, detectable_points, number
+from evals.report.table import MOST_VERDICTS, verdict
+from evals.report.text import clean, detectable_points, number, percent
 from evals.stats.methods import known
 
 
@@ -71,7 +71,7 @@ def over_backbones(analysis: Mapping[str, Any]) -> list[str]:
     for name, task in tasks.items():
         rows = [row for row in task["pooled"] if known(row["method"]).role == "method" and row["p_holm"] is not None]
         told += [
-            f"{row['method']} on {name}, over all backbones: "
+            f"{row['method']} on {name}, over all backbones ({_each(task, row['method'])}): "
             + verdict(row["difference"], (row["ci_low"], row["ci_high"]), row["p_holm"], row["n_items"])
             for row in rows
         ]
@@ -79,6 +79,17 @@ def over_backbones(analysis: Mapping[str, Any]) -> list[str]:
         return []
     family = "Of single backbones, each tested beside the rows of all methods and backbones, over all tasks:"
     return [*(clean(sentence, 600) for sentence in told), family]
+
+
+def _each(task: Mapping[str, Any], method: str) -> str:
+    """A method's difference on each backbone, of many the lowest and the highest: their mean may hold of none."""
+    rows = [row for row in task["interaction"] if row["method"] == method and row["difference"] is not None]
+    told = [f"{row['backbone']} {percent(row['difference'], signed=True)}" for row in sorted(rows, key=_points)]
+    return ", ".join(told) if len(told) <= MOST_VERDICTS else f"{told[0]} to {told[-1]}"
+
+
+def _points(row: Entry) -> float:
+    return float(row["difference"])
 
 
 def _played_on(task: Mapping[str, Any]) -> set[str]:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from evals.report.canvas import SMALL, WIDTH, Picture, canvas, panel, picture, picture_text, pool_caption, room
 from evals.report.palette import light
-from evals.report.plots_use import Cell, draw_cells, set_grid
+from evals.report.plots_use import Cell, draw_cells, set_grid, set_lines
 from evals.report.text import percent
 from evals.stats.methods import BEST_SINGLE, SINGLE, is_trained, place_of, spoken, without_setting
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-LINE = 0.22
-"""Inches of a row."""
+LINE, AROUND = 0.22, 0.85
+"""Inches of a row, and of what stands over and below the rows of a task."""
 QUARTILES = ("easiest", "2nd quarter", "3rd quarter", "hardest")
 
 NAME = 36
@@ -38,20 +39,26 @@ def difficulty(analysis: Mapping[str, Any]) -> Picture | None:
     if not tasks:
         return None
     rows = {name: sorted(dict.fromkeys(map(_row, entries)), key=_place) for name, entries in tasks.items()}
-    heights = {name: LINE * len(names) + 0.85 for name, names in rows.items()}
+    heights = {name: LINE * len(names) + AROUND for name, names in rows.items()}
     left = min(room(picture_text(_name(row), NAME) for names in rows.values() for row in names), 2.5)
     with canvas(sum(heights.values()) + 0.1, "difficulty") as figure:
-        top = 0.0
-        for task, entries in tasks.items():
-            axes = panel(figure, left, top + 0.45, WIDTH - left - 0.15, LINE * len(rows[task]))
-            _draw_quartiles(axes, entries, rows[task], str(analysis.get("reference") or BEST_SINGLE))
-            axes.set_title(picture_text(task, 40), pad=16, weight="bold")
-            top += heights[task]
+        for task, axes in _panels(figure, left, heights):
+            _draw_quartiles(axes, tasks[task], rows[task], str(analysis.get("reference") or BEST_SINGLE))
         caption = (
             f"{pool_caption(analysis.get('pool_kind'))}. Accuracy (%) with 95 % intervals; items are cut into quarters "
             "by their difficulty within a task."
         )
         return picture(figure, "difficulty", "Difficulty", caption)
+
+
+def _panels(figure: Figure, left: float, heights: Mapping[str, float]) -> Iterator[tuple[str, Axes]]:
+    """A panel a task, one below the other, under the task's name; `heights` in inches, with what stands around."""
+    top = 0.0
+    for task, height in heights.items():
+        axes = panel(figure, left, top + 0.45, WIDTH - left - 0.15, height - AROUND)
+        axes.set_title(picture_text(task, 40), pad=16, weight="bold")
+        yield task, axes
+        top += height
 
 
 def _row(entry: Entry) -> tuple[str, str]:
@@ -87,11 +94,7 @@ def _draw_quartiles(axes: Axes, entries: Sequence[Entry], rows: Sequence[tuple[s
         axes.text(SPAN * place, -0.85, name, fontsize=SMALL)
     ends = [SPAN * place + share for place in range(len(QUARTILES)) for share in (0, 50, 100)]
     axes.set_xlim(-5, SPAN * len(QUARTILES) - 24)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set_xticks(ends, ["0", "50", "100"] * len(QUARTILES))
-    axes.set_yticks(range(len(rows)), [picture_text(_name(row), NAME) for row in rows])
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
+    set_lines(axes, ends, ["0", "50", "100"] * len(QUARTILES), [picture_text(_name(row), NAME) for row in rows])
 
 
 def _colour(entry: Entry, reference: str) -> str:
@@ -113,16 +116,12 @@ def gains(analysis: Mapping[str, Any]) -> Picture | None:
         return None
     methods = {name: _methods(entries) for name, entries in tasks.items()}
     left = min(room(picture_text(method, 24) for names in methods.values() for method in names), 2.0)
-    heights = {name: LINE * len(names) + 0.85 for name, names in methods.items()}
+    heights = {name: LINE * len(names) + AROUND for name, names in methods.items()}
     ends = [abs(entry[key] or 0.0) for entries in tasks.values() for entry in entries for key in ("ci_low", "ci_high")]
     most = max(math.ceil(20 * max(ends)) * 5, 5)
     with canvas(sum(heights.values()) + 0.1, "gains") as figure:
-        top = 0.0
-        for task, entries in tasks.items():
-            axes = panel(figure, left, top + 0.45, WIDTH - left - 0.15, LINE * len(methods[task]))
-            _draw_gains(axes, entries, methods[task], most)
-            axes.set_title(picture_text(task, 40), pad=16, weight="bold")
-            top += heights[task]
+        for task, axes in _panels(figure, left, heights):
+            _draw_gains(axes, tasks[task], methods[task], most)
         caption = (
             f"{pool_caption(analysis.get('pool_kind'))}. Accuracy minus that of {against(analysis)} in points with 95 "
             "% intervals, over all backbones, by quarter of difficulty within a task."
@@ -147,11 +146,8 @@ def _draw_gains(axes: Axes, entries: Sequence[Entry], methods: Sequence[str], mo
         axes.text(step * number - most, -0.85, name, fontsize=SMALL)
     ends = [step * number + end for number in range(len(QUARTILES)) for end in (-most, 0, most)]
     axes.set_xlim(-1.05 * most, step * (len(QUARTILES) - 1) + 1.05 * most)
-    axes.set_ylim(len(methods) - 0.5, -0.5)
-    axes.set_xticks(ends, [f"\N{MINUS SIGN}{most}", "0", f"+{most}"] * len(QUARTILES))
-    axes.set_yticks(range(len(methods)), [picture_text(name, 24) for name in methods])
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
+    marks = [f"\N{MINUS SIGN}{most}", "0", f"+{most}"] * len(QUARTILES)
+    set_lines(axes, ends, marks, [picture_text(name, 24) for name in methods])
 
 
 def interacts(entries: Sequence[Entry]) -> bool:

@@ -131,11 +131,16 @@ def draw_cells(axes: Axes, cells: Sequence[Cell]) -> None:
 def set_grid(axes: Axes, at: Sequence[float], columns: Sequence[str], rows: Sequence[str]) -> None:
     """Names of columns and rows of a heat map, and nothing else around it."""
     axes.set_xlim(-0.5, max(at) + 0.5)
+    set_lines(axes, at, columns, [picture_text(name, 24) for name in rows])
+    axes.grid(visible=False)
+
+
+def set_lines(axes: Axes, at: Sequence[float], columns: Sequence[str], rows: Sequence[str]) -> None:
+    """Names of places along and of lines from the top, without ticks and frame."""
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xticks(at, columns)
-    axes.set_yticks(range(len(rows)), [picture_text(name, 24) for name in rows])
+    axes.set_yticks(range(len(rows)), rows)
     axes.tick_params(length=0)
-    axes.grid(visible=False)
     axes.spines[:].set_visible(False)
 
 
@@ -177,8 +182,9 @@ def latency(found: Mapping[str, Mapping[int, int]], summary: Mapping[str, Any]) 
         axes.tick_params(axis="y", length=0)
         axes.set_xlabel("time per call")
         caption = (
-            f"{pool_caption(summary['pool_kind'])}, {sum(sum(bins.values()) for bins in found.values()):,} calls with "
-            "their retries and waits. Thin bars: 5 to 95 %, thick bars: the middle half, number: the median."
+            f"{pool_caption(summary['pool_kind'])}, {sum(sum(bins.values()) for bins in found.values()):,} calls, each "
+            "timed by its last attempt alone, without retries and waits. Thin bars: 5 to 95 %, thick bars: the middle "
+            "half, number: the median."
         )
         return picture(figure, "latency", "Call latency", caption)
 
@@ -220,7 +226,7 @@ def _set_seconds(axes: Axes) -> None:
 
 
 def failures(summary: Mapping[str, Any], attempts: Mapping[str, int]) -> Picture | None:
-    """Episodes per row that were neither right nor wrong, and failed attempts by kind; None without any.
+    """Episodes per row that did not end as right or wrong, and failed attempts by kind; None without any.
 
     Args:
         summary: of the run.
@@ -246,7 +252,7 @@ def failures(summary: Mapping[str, Any], attempts: Mapping[str, int]) -> Picture
 
 def _told(rows: bool, kinds: bool) -> str:  # noqa: FBT001 - which of the two panels there are
     """What the panels show."""
-    parts = ["Episodes that were neither right nor wrong."] if rows else []
+    parts = ["Episodes that did not end as right or wrong."] if rows else []
     return " ".join([*parts, *(["Attempts at calls that failed and were tried again or given up."] if kinds else [])])
 
 

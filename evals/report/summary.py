@@ -1,4 +1,10 @@
-"""`summary.json`: one object a table row, and what a reader needs to judge the rows."""
+"""`summary.json`: one object a table row, and what a reader needs to judge the rows.
+
+Accuracy is the mean score over items, replicates averaged within an item first, without `error` and `over_budget`; an
+item is graded when one of its replicates is. The items of a task are those that any row was asked. `*_mean` costs are
+means over graded episodes of their logical usage: every call, paid for or not. Differences are taken to `reference`: to
+its row on the same backbone, else to its only one (`reference_variant` says which), else they are unknown.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +40,6 @@ def build_summary(
     totals: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The summary of a run: JSON-able, without NaN (unknown is None), the same for records in any order.
-
-    Accuracy is the mean score over items, replicates averaged within an item first, without `error` and
-    `over_budget`; an item is graded when one of its replicates is. The items of a task are those that any row was
-    asked. `*_mean` costs are means over graded episodes of their logical usage: every call, paid for or not.
-    Differences are taken to `reference`: to its row on the same backbone, else to its only one (`reference_variant`
-    says which), else they are unknown.
 
     Args:
         batches: records with the columns of `evals.report.tally.COLUMNS`; only the test split counts. Read once.
@@ -120,7 +120,9 @@ def _detectable(run: Run) -> dict[str, Any]:
     base = {key: run.against.row(key) for key in run.tallies.rows if not run.against.holds(key)}
     compared = [key for key, row in base.items() if row and known(key[0]).role == "method"]
     if not compared:
-        reason = f"no method has a row of {run.against.reference} to be compared to"
+        methods = any(known(key[0]).role == "method" for key in base)
+        alone = f"no method has a row of {run.against.reference} to be compared to"
+        reason = alone if methods else "no method is there besides controls and bounds"
         return {"difference": None, "n_items": 0, "reason": reason, "power": POWER, "comparison": None}
     key = min(compared, key=_told_first)
     found = detectable(differences_of(run, key))

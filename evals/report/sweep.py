@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from evals.report.blocks import Bullets, Grid, Part
+from evals.report.markdown import document, sections
 from evals.report.rows import ALL
-from evals.report.table import ROOMY, columns_for, format_row, markdown_grid
+from evals.report.table import ROOMY, columns_for, format_row
 from evals.report.text import clean, markdown
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _VALUE_LENGTH = 48
-
-
-class Grid(NamedTuple):
-    """One table as plain texts."""
-
-    title: str
-    titles: list[str]
-    rows: list[list[str]]
 
 
 def grids(summary: Mapping[str, Any], width: int = ROOMY) -> list[Grid]:
@@ -51,13 +45,10 @@ def progress(summary: Mapping[str, Any]) -> str:
 
 def sweep_markdown(summary: Mapping[str, Any]) -> str:
     """The text of a sweep's `summary.md`."""
-    blocks = [f"# {markdown('Sweep ' + summary['sweep'])}", markdown(progress(summary), 1000)]
-    for grid in grids(summary):
-        blocks += [f"## {markdown(grid.title)}", markdown_grid(grid.titles, grid.rows)]
+    parts = [Part(grid.heading, [grid]) for grid in grids(summary)]
     lines = missing(summary)
-    if lines:
-        blocks += ["## Jobs without rows", "\n".join(f"- {markdown(line, 1000)}" for line in lines)]
-    return "\n\n".join(blocks) + "\n"
+    parts += [Part("Jobs without rows", [Bullets(lines)])] if lines else []
+    return document(f"Sweep {summary['sweep']}", [markdown(progress(summary), 1000), *sections(parts)])
 
 
 def sweep_tables(summary: Mapping[str, Any], width: int) -> list[RenderableType]:
@@ -68,7 +59,7 @@ def sweep_tables(summary: Mapping[str, Any], width: int) -> list[RenderableType]
 
     parts: list[RenderableType] = []
     for grid in grids(summary, width):
-        table = Table(title=Text(grid.title), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        table = Table(title=Text(grid.heading), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
         for text in grid.titles:
             table.add_column(Text(text), overflow="fold")
         for place, row in enumerate(grid.rows):
@@ -83,7 +74,7 @@ def _grid(summary: Mapping[str, Any], kind: str, width: int) -> Grid:
     columns = columns_for(rows, width)
     titles = ["job", *(clean(key, _VALUE_LENGTH) for key in summary["varied"]), *(column.title for column in columns)]
     cells = [[row["job"], *_values(row["varied"]), *format_row(row, columns)] for row in rows]
-    return Grid(f"Test items of all tasks, {clean(kind)} pool", titles, cells)
+    return Grid(titles, cells, heading=f"Test items of all tasks, {clean(kind)} pool")
 
 
 def _values(varied: Mapping[str, str | None]) -> list[str]:

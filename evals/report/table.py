@@ -1,4 +1,4 @@
-"""The results table, for terminals and for Markdown, from one set of columns."""
+"""The results table: its columns, its text for a terminal, and the sentences under it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evals.report.rows import ALL, Row
 from evals.report.summary import label, rows_of, tasks_of
-from evals.report.text import clean, interval, markdown, number, p_value, percent
+from evals.report.text import NO_DIFFERENCE, clean, interval, number, p_value, percent
+from evals.stats.bootstrap import equal_interval
 from evals.stats.methods import BEST_SINGLE, BOUND, SINGLE, TRAINED, is_trained, known, spoken, titled
 
 if TYPE_CHECKING:
@@ -49,7 +50,14 @@ def difference(row: Mapping[str, Any]) -> str:
     """Difference to the reference in points."""
     if row["reference"]:
         return "reference"
-    return interval(row["diff"], row["diff_low"], row["diff_high"], signed=True)
+    told = interval(row["diff"], row["diff_low"], row["diff_high"], signed=True)
+    return f"{told}\n{NO_DIFFERENCE}" if _is_equal(row) else told
+
+
+def _is_equal(row: Mapping[str, Any]) -> bool:
+    """Whether no item differs: its interval is then the one that so many equal items get."""
+    ends = row["diff_low"], row["diff_high"]
+    return row["diff"] == 0 and ends == tuple(equal_interval(0.0, row["n_paired"]))
 
 
 def bounds(row: Mapping[str, Any]) -> str:
@@ -64,7 +72,7 @@ def _mean(key: str) -> Callable[[Row], str]:
     return lambda row: number(row[key]) if row["n_graded"] else "n/a"
 
 
-def _any(key: str) -> Callable[[Sequence[Row]], bool]:
+def counted(key: str) -> Callable[[Sequence[Row]], bool]:
     """Whether a count or mean is known and not zero in some row."""
     return lambda rows: any(row.get(key) for row in rows)
 
@@ -74,7 +82,7 @@ def _count(key: str) -> Callable[[Row], str]:
     return lambda row: str(row.get(key, "n/a"))
 
 
-def _known(key: str) -> Callable[[Sequence[Row]], bool]:
+def known_in(key: str) -> Callable[[Sequence[Row]], bool]:
     """Whether a mean is known in some row."""
     return lambda rows: any(row[key] is not None for row in rows)
 
@@ -83,24 +91,24 @@ COLUMNS = (
     Column("method", _name),
     Column("accuracy %\n(95 % CI)", _accuracy),
     Column("vs {reference}\n(95 % CI)", difference),
-    Column("graded", lambda row: f"{row['n_graded']}/{row['n_items']}"),
-    Column("bounds\n(ungraded 0 to 1)", bounds, _known("bound_low")),
-    Column("trunc.", lambda row: str(row["n_truncated"])),
-    Column("no\nanswer", _count("n_no_answer"), _any("n_no_answer"), roomy=True),
-    Column("capped", _count("n_capped"), _any("n_capped"), roomy=True),
-    Column("estim.", lambda row: str(row["n_estimated"]), _any("n_estimated")),
+    Column("graded\nitems", lambda row: f"{row['n_graded']}/{row['n_items']}"),
+    Column("bounds\n(ungraded 0 to 1)", bounds, known_in("bound_low")),
+    Column("trunc.\nepisodes", lambda row: str(row["n_truncated"])),
+    Column("no answer\nepisodes", _count("n_no_answer"), counted("n_no_answer"), roomy=True),
+    Column("capped\nepisodes", _count("n_capped"), counted("n_capped"), roomy=True),
+    Column("estim.\nepisodes", lambda row: str(row["n_estimated"]), counted("n_estimated")),
     Column("calls", _mean("calls_mean")),
     Column("turns", _mean("turns_mean"), roomy=True),
     Column("weighted\ntokens", _mean("weighted_tokens_mean")),
-    Column("encoder\ntokens", _mean("encoder_tokens_mean"), _any("encoder_tokens_mean"), roomy=True),
-    Column("USD", _mean("cost_usd_mean"), _known("cost_usd_mean")),
-    Column("GFLOP", _mean("gflop_mean"), _known("gflop_mean")),
+    Column("encoder\ntokens", _mean("encoder_tokens_mean"), counted("encoder_tokens_mean"), roomy=True),
+    Column("USD", _mean("cost_usd_mean"), known_in("cost_usd_mean")),
+    Column("GFLOP", _mean("gflop_mean"), known_in("gflop_mean")),
 )
 
 
-def columns_for(rows: Sequence[Row], width: int = ROOMY) -> list[Column]:
-    """The columns that these rows need and that a terminal of `width` characters holds."""
-    shown = [column for column in COLUMNS if column.needed(rows) and (width >= ROOMY or not column.roomy)]
+def columns_for(rows: Sequence[Row], width: int = ROOMY, columns: Sequence[Column] = COLUMNS) -> list[Column]:
+    """Those of `columns` that these rows need and that a terminal of `width` characters holds."""
+    shown = [column for column in columns if column.needed(rows) and (width >= ROOMY or not column.roomy)]
     against = clean(reference_title(rows), 40)
     return [column._replace(title=column.title.replace("{reference}", against)) for column in shown]
 
@@ -145,7 +153,10 @@ def counts_sentence(rows: Sequence[Row]) -> list[str]:
         "n_capped": "capped counts episodes that their own budget ended, graded on their latest answer",
         "n_estimated": "estim. counts episodes in which nobody reported a call's tokens, so a tokenizer counted them",
     }
-    found = "; ".join(meaning for key, meaning in meanings.items() if _any(key)(rows))
+    told = [meaning for key, meaning in meanings.items() if counted(key)(rows)]
+    if any(row["diff"] is not None and not row["reference"] and _is_equal(row) for row in rows):
+        told.append(f"{NO_DIFFERENCE}: the interval is how large a difference so many equal items may still hide")
+    found = "; ".join(told)
     return [f"{found[0].upper()}{found[1:]}."] if found else []
 
 
@@ -291,27 +302,13 @@ def _groups(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def markdown_table(summary: Mapping[str, Any], task: str = ALL) -> str:
-    """The same table in Markdown, without caption."""
-    rows = rows_of(summary, task)
-    columns = columns_for(rows)
-    return markdown_grid([column.title for column in columns], [format_row(row, columns) for row in rows])
-
-
-def markdown_grid(titles: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """A Markdown table of plain texts; the first `left` columns are left, the others right aligned."""
-    rule = [":--" if place < left else "--:" for place in range(len(titles))]
-    lines = [[markdown(cell) for cell in titles], rule, *([markdown(cell) for cell in row] for row in rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
 def agents_table(summary: Mapping[str, Any]) -> Table:
     """The agents alone, a column per task: what there is to coordinate, before anything else has run."""
     from rich.text import Text
 
     tasks = tasks_of(summary)
     rows = {(row["variant"], row["task"]): row for row in summary["rows"] if row["method"] == SINGLE}
-    titles = ["agent", *(f"{clean(name)} %\n(95 % CI)" for name in [*tasks, ALL]), "graded", "weighted\ntokens"]
+    titles = ["agent", *(f"{clean(name)} %\n(95 % CI)" for name in [*tasks, ALL]), "graded\nitems", "weighted\ntokens"]
     table = empty_table(f"{title(summary)}, agents alone", titles)
     for agent in dict.fromkeys(agent for agent, _ in rows):
         cells = [_cell(rows.get((agent, name))) for name in [*tasks, ALL]]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evals.stats.axes import AXES
-from evals.stats.exact import ExactSum, Grid, Names, ShareGrid
+from evals.stats.exact import ExactSum, Grid, Names, ShareGrid, means_of
 from trinity.errors import LedgerError
 from trinity.runs.records import Columns
 from trinity.types import UNGRADED
@@ -99,9 +99,7 @@ class Part:
     @property
     def means(self) -> NDArray[np.float64]:
         """Shape (n,), mean score of an item's graded replicates; NaN where there are none."""
-        means = np.full(self.scores.shape, np.nan)
-        np.divide(self.scores, self.graded, out=means, where=self.graded > 0)
-        return means
+        return means_of(self.scores, self.graded)
 
     @property
     def replicates(self) -> int:

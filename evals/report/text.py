@@ -48,6 +48,10 @@ def percent(value: float | None, *, signed: bool = False) -> str:
     return "0.0" if float(text) == 0 else text.replace("-", "−")
 
 
+NO_DIFFERENCE = "no item differs"
+"""Beside a difference that is 0 on every item; its interval says how large a one so many equal items may hide."""
+
+
 def interval(value: float | None, low: float | None, high: float | None, *, signed: bool = False) -> str:
     """A share and, on a line of its own, its interval."""
     if value is None:

@@ -7,13 +7,13 @@ import gzip
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import Any, NamedTuple
 
 from evals.report.data import Names, Source, agent_names
 from evals.report.summary import rows_of, tasks_of
 from trinity.runs.calls import Answer
-from trinity.runs.rows import DecisionKey, RecordKey
+from trinity.runs.rows import RecordKey
 from trinity.runs.sharing import open_tasks
 from trinity.types import Item, Record, Replicate
 
@@ -147,23 +147,12 @@ class Transcripts:
             "target": texts.number(item.target),
             "answer": texts.number(record.answer),
             "raw_score": record.raw_score,
-            "calls": [
-                self._call(call_id, role, texts)
-                for call_id, role in zip_longest(record.call_ids, roles[: record.n_calls])
-            ],
+            "calls": [self._call(call_id, role, texts) for call_id, role in zip_longest(record.call_ids, roles)],
         }
 
     def _roles(self, record: Record) -> list[str]:
         """The roles that a policy chose, a turn each; none where no policy did."""
-        roles: list[str] = []
-        policy = f"{record.method}/{record.variant}" if record.variant else record.method
-        for turn in range(record.n_calls):
-            place = DecisionKey(policy, record.task, record.item_id, record.replicate, turn)
-            found = self._source.ledger.decision(place)
-            if found is None:
-                break
-            roles.append(found.role)
-        return roles
+        return [row.role for row in islice(self._source.ledger.decisions_of(record), record.n_calls)]
 
     def _call(self, call_id: str, role: str | None, texts: _Texts) -> Json:
         """One call: who was asked in which role, what was said, what came back."""

@@ -17,6 +17,7 @@ from evals.graders.letter import read_letter
 from evals.tasks.base import item_id
 from evals.tasks.benchmark import Benchmark, BenchmarkSettings, filled, prompt_text
 from evals.tasks.hub import Row, Source
+from evals.tasks.options import check_number, one_of
 from trinity.canonical import folded
 from trinity.errors import ConfigError, DataError, GraderError
 from trinity.types import Episode, Grade, Item, Judge, Message, Redistribute, Split
@@ -39,7 +40,6 @@ _FACTS = {
     "testimony": "Testimony",
 }
 """What a case file says of a suspect; not whether they did it, the evidence that names them, nor their own story."""
-_MEASURES = ("f1", "judge")
 
 
 class ARBench(Benchmark):
@@ -86,8 +86,7 @@ class GuessingNumbers(ARBench):
     def __init__(self, *, turns: int = 25, **settings: Unpack[BenchmarkSettings]) -> None:
         """Keep the settings; rows are read when items are first asked for."""
         super().__init__(**settings)
-        if not _is_count(turns):
-            raise ConfigError(f"tasks.{self.name}.turns is {turns!r}; give a whole number of at least 0")
+        check_number(f"tasks.{self.name}.turns", turns, whole=True, zero=True)
         self.turns = turns
         self.rounds = turns + 1
 
@@ -221,11 +220,9 @@ class SituationPuzzles(ARBench):
     ) -> None:
         """Keep the settings; rows are read when items are first asked for."""
         super().__init__(**settings)
-        if measure not in _MEASURES:
-            raise ConfigError(f"tasks.{self.name}.measure is {measure!r}; give {' or '.join(_MEASURES)}")
         if not 0 < good_from <= 1:
             raise ConfigError(f"tasks.{self.name}.good_from is {good_from!r}; give a number above 0, at most 1")
-        self.judged = measure == "judge"
+        self.judged = one_of(self.name, "measure", measure, ("f1", "judge")) == "judge"
         self.judge_calls = ATTEMPTS if self.judged else 0
         self.threshold = 1.0 if self.judged else good_from
         self.grader = JUDGE_VERSION if self.judged else "word_f1/1"
@@ -284,11 +281,6 @@ def _listed(file: Path) -> list[str]:
     if not isinstance(listed, list) or not listed or not all(isinstance(number, str) for number in listed):
         raise DataError(f'{file}: expected is a list of numbers as texts, as ["8362", "1058"]')
     return listed
-
-
-def _is_count(value: object) -> bool:
-    # From YAML anything may come, whatever the annotation says.
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def read_guess(text: str) -> str | None:

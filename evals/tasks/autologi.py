@@ -15,12 +15,12 @@ from evals.tasks.base import item_id
 from evals.tasks.code import CodeSettings, CodeTask
 from evals.tasks.hub import Row
 from evals.tasks.literals import canonical_value, read_value
+from evals.tasks.options import one_of
 from trinity.canonical import folded
-from trinity.errors import ConfigError, GraderError
+from trinity.errors import GraderError
 from trinity.types import Episode, Grade, Item, Judge, Redistribute, Split
 
 _CODE = ("Inputs_Check_code", "Constraint_List_code", "Traverse_code")
-_LANGUAGES = ("en", "cn")
 
 
 class AutoLogi(CodeTask):
@@ -60,9 +60,7 @@ class AutoLogi(CodeTask):
     def __init__(self, *, language: Literal["en", "cn"] = "en", **settings: Unpack[CodeSettings]) -> None:
         """Keep the settings; rows are read when items are first asked for."""
         super().__init__(**settings)
-        if language not in _LANGUAGES:
-            raise ConfigError(f"tasks.autologi.language is {language!r}; give {' or '.join(_LANGUAGES)}")
-        self.language = language
+        self.language = one_of(self.name, "language", language, ("en", "cn"))
         self.files = {"test": (f"testing-data/AutoLogi_{language}.jsonl",)}
         self.prompt_file = self.name if language == "en" else f"{self.name}_{language}"
 

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from random import Random
 from typing import Any
 
+from evals.tasks.options import check_number
 from trinity.canonical import digest, folded, sha256
 from trinity.errors import ConfigError
 from trinity.types import SPLITS, Episode, Grade, Item, Judge, Message, Redistribute, Split
@@ -50,8 +51,7 @@ class SplitTask(ABC):
         self.data_seed = data_seed
         self.sizes: Mapping[Split, int] = {"train": n_train, "val": n_val, "test": n_test}
         for split, size in self.sizes.items():
-            if not _is_size(size):
-                raise ConfigError(f"task {self.name}: n_{split} is {size!r}; give a whole number of at least 0")
+            check_number(f"task {self.name}: n_{split}", size, whole=True, zero=True)
         self._items: dict[Split, tuple[Item, ...]] = {}
 
     @abstractmethod
@@ -137,11 +137,6 @@ class GeneratedTask(SplitTask):
 def item_id(task: str, prompt: str) -> str:
     """An id that names the content, so that equal ids mean equal questions under every seed."""
     return f"{task}-{sha256(prompt)[:12]}"
-
-
-def _is_size(value: object) -> bool:
-    # From YAML anything may come, whatever the annotation says.
-    return isinstance(value, int) and value >= 0
 
 
 def _plain(item: Item) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import sys
 from abc import abstractmethod
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, NotRequired, TypedDict, Unpack
@@ -18,7 +19,9 @@ from trinity.errors import ConfigError
 from trinity.types import Item, Message, Split
 
 REPEATED = "another row asks the same"
-"""Why a row is left out whose question is an item already."""
+"""Why a row is left out that a task's own `identity` takes for another one."""
+
+_SHOWN_ROWS = 3
 
 _ORDER: tuple[Split, ...] = ("test", "val", "train")
 """Test items are chosen first, so that they stay where they are when the other sizes change."""
@@ -86,7 +89,8 @@ class Benchmark(SplitTask):
     content alone give: test first, then validation, then training, none twice. Where all three name the same rows,
     they are cut from them without overlap.
 
-    A row that `unusable` gives a reason for becomes no item; `left_out` counts them by the split there and the reason.
+    A row that `unusable` gives a reason for becomes no item, nor does the second of two that `identity` takes for the
+    same; `left_out` counts them by the split there and the reason, `left_out_rows` says where the first of them stand.
     The prompt is the file `prompts/NAME.txt` beside the task's module, in which `{question}` stands for the item's
     prompt.
 
@@ -125,6 +129,9 @@ class Benchmark(SplitTask):
         self._all = n_test is None
         self.path, self.revision = settings.get("path"), settings.get("revision")
         self.left_out: dict[str, dict[str, int]] = {}
+        self.left_out_rows: dict[str, dict[str, str]] = {}
+        self._n_read: dict[str, int] = {}
+        self._origins: dict[str, Row] = {}
         self._rows: dict[Split, list[Row]] = {}
 
     @property
@@ -145,7 +152,10 @@ class Benchmark(SplitTask):
         """
 
     def identity(self, row: Row) -> str:
-        """What makes two rows the same question: the folded text of the first column, unless a task says otherwise."""
+        """What makes two rows the same question: the folded text of the first column, unless a task says otherwise.
+
+        Where the first column is a number or a name, two questions under one name would count as one.
+        """
         return folded(row.text(self.columns[0]))
 
     def unusable(self, row: Row) -> str | None:
@@ -162,7 +172,8 @@ class Benchmark(SplitTask):
     def facts(self) -> dict[str, Any]:
         """What the manifest keeps of where the items come from; known once items were loaded."""
         left_out = {there: reasons for there, reasons in self.left_out.items() if reasons}
-        return {"citation": self.citation, "repo": self.repo, "revision": self.revision, "left_out": left_out}
+        told = {"left_out": left_out, "left_out_rows": self.left_out_rows}
+        return {"citation": self.citation, "repo": self.repo, "revision": self.revision, **told}
 
     async def close(self) -> None:
         """Nothing is held; a task that holds a sandbox ends it here."""
@@ -176,12 +187,22 @@ class Benchmark(SplitTask):
         """The split's items.
 
         Raises:
-            DataError: the rows can not be read, or one of them is broken.
+            DataError: the rows can not be read, one of them is broken, or two become the same item.
             ConfigError: there are fewer usable rows than asked for.
         """
         if not self._rows:
             self._rows = self._cut()
-        return tuple(row.made(self.item) for row in self._rows[split])
+        return tuple(map(self._made, self._rows[split]))
+
+    def _made(self, row: Row) -> Item:
+        item = row.made(self.item)
+        other = self._origins.setdefault(item.item_id, row)
+        if other is not row:
+            raise row.error(
+                f"becomes the item {item.item_id}, as row {other.index} does, though {self._decider or 'identity()'} "
+                "tells them apart; take one of them out"
+            )
+        return item
 
     def _cut(self) -> dict[Split, list[Row]]:
         """The rows of each split."""
@@ -200,21 +221,65 @@ class Benchmark(SplitTask):
         rows = shuffled(self._usable(there, taken), seed, self.identity, limit, self.kept)
         if limit is not None and len(rows) < limit:
             raise ConfigError(
-                f"task {self.name}: {limit} {split} items asked for, {len(rows)} rows are left for them; lower "
-                f"n_{split}{_BEFORE[split]}"
+                f"task {self.name}: {limit} {split} items asked for, {len(rows)} rows are left for them "
+                f"{self._of_all(there)}; lower n_{split}{_BEFORE[split]}"
             )
         return rows
 
+    def _of_all(self, there: str) -> str:
+        """How many rows were read, and how many of them became no items and why."""
+        where = self.left_out_rows[there]
+        told = [f"{self._n_read[there]} read"]
+        for reason, number in self.left_out[there].items():
+            told.append(f"{number} left out ({reason}{f': {where[reason]}' if reason in where else ''})")
+        return f"of {', '.join(told)}"
+
     def _usable(self, there: str, taken: set[str]) -> Iterator[Row]:
         """Rows that can be items and are none yet, repeated ones too: which of them counts is not a matter of order."""
-        reasons: Counter[str] = Counter()
-        seen: set[str] = set()
-        for row in self.source_of(there).rows(there, self.columns, self.optional):
+        left_out = _LeftOut()
+        seen: dict[str, int] = {}
+        number = 0
+        for number, row in enumerate(self.source_of(there).rows(there, self.columns, self.optional), start=1):
             if reason := row.made(self.unusable):
-                reasons[reason] += 1
+                left_out.add(reason, str(number))
             elif (identity := row.made(self.identity)) not in taken:
-                reasons[REPEATED] += identity in seen
-                seen.add(identity)
+                first = seen.setdefault(identity, number)
+                if first != number:
+                    left_out.add(self._repeated, f"{first} and {number}")
                 yield row
         # The first reading is the one that knows of all: later ones pass over what was drawn.
-        self.left_out.setdefault(there, dict(+reasons))
+        if there not in self.left_out:
+            self._n_read[there], self.left_out[there] = number, dict(left_out.counts)
+            self.left_out_rows[there] = left_out.where()
+
+    @property
+    def _repeated(self) -> str:
+        """Why the second of two rows is left out."""
+        return REPEATED if self._decider is None else f"another row has the same {self._decider}"
+
+    @property
+    def _decider(self) -> str | None:
+        """The column that says whether two rows are the same question; None where the task has an own `identity`."""
+        return self.columns[0] if type(self).identity is Benchmark.identity else None
+
+
+@dataclass(frozen=True, slots=True)
+class _LeftOut:
+    """How many rows were left out for each reason, and the first places of such rows, counted from 1."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    places: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, reason: str, place: str) -> None:
+        """Enter one row."""
+        self.counts[reason] += 1
+        if self.counts[reason] <= _SHOWN_ROWS:
+            self.places[reason].append(place)
+
+    def where(self) -> dict[str, str]:
+        """For each reason, where its first rows stand."""
+        told = {}
+        for reason, places in self.places.items():
+            row = "row" if places[0].isdecimal() and len(places) == 1 else "rows"
+            told[reason] = f"{row} {', '.join(places)}{', ...' if self.counts[reason] > _SHOWN_ROWS else ''}"
+        return told

@@ -16,11 +16,11 @@ from evals.sandbox.base import MIB, Limits, Program
 from evals.tasks.base import item_id
 from evals.tasks.code import CodeSettings, CodeTask, completed, fenced, source_of, texts_of
 from evals.tasks.hub import Row, Source
+from evals.tasks.options import one_of
 from trinity.errors import ConfigError, GraderError
 from trinity.types import SPLITS, Item, Split
 
 _SUBSETS = {"full": "bigcode/bigcodebench", "hard": "bigcode/bigcodebench-hard"}
-_PROMPTS = ("complete", "instruct")
 _NETWORK = frozenset(("requests", "urllib", "http", "socket", "ssl", "smtplib", "ftplib", "imaplib", "telnetlib"))
 _FETCHES = re.compile(r"\b(?:nltk\.download|fetch_(?:20newsgroups|openml|california_housing|lfw_\w+)|load_dataset)\b")
 _PROBE = """
@@ -83,12 +83,8 @@ class BigCodeBench(CodeTask):
     ) -> None:
         """Keep the settings; rows are read when items are first asked for."""
         super().__init__(**settings)
-        if subset not in _SUBSETS or prompt not in _PROMPTS:
-            raise ConfigError(
-                f"tasks.bigcodebench: subset is {subset!r} and prompt {prompt!r}; give {' or '.join(_SUBSETS)}, "
-                f"and {' or '.join(_PROMPTS)}"
-            )
-        self.subset, self.asked = subset, prompt
+        self.subset = one_of(self.name, "subset", subset, _SUBSETS)
+        self.asked = one_of(self.name, "prompt", prompt, ("complete", "instruct"))
         self.hub_splits: Mapping[Split, str] = dict.fromkeys(SPLITS, version)
         self.libraries = None if libraries is None else frozenset(libraries)
         self.skip = frozenset(skip)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from statistics import fmean
 from string import ascii_uppercase
@@ -164,17 +164,6 @@ def right_place(row: Row, column: str, options: Sequence[str]) -> int:
     if place is None:
         raise row.wrong(column, f"the index or letter of one of {len(options)} options")
     return place
-
-
-def one_of(task: str, option: str, value: object, allowed: Collection[str]) -> str:
-    """The value of a task's option.
-
-    Raises:
-        ConfigError: it is none of those allowed.
-    """
-    if not isinstance(value, str) or value not in allowed:
-        raise ConfigError(f"tasks.{task}.{option} is {value!r}; give one of {', '.join(allowed)}")
-    return value
 
 
 def is_misread(text: str) -> bool:

@@ -19,6 +19,7 @@ from evals.sandbox.base import Limits, Sandbox
 from evals.tasks.base import SplitTask
 from evals.tasks.benchmark import Benchmark, BenchmarkSettings, filled, prompt_text
 from evals.tasks.hub import Row
+from evals.tasks.options import check_number
 from trinity.canonical import sha256
 from trinity.errors import ConfigError, GraderError
 from trinity.types import Episode, Grade, Item, Judge, Message
@@ -311,15 +312,3 @@ def _bounds(place: str, limits: Mapping[str, Any] | None) -> dict[str, Any]:
             raise ConfigError(f"{place}.{name}: there is no such bound; the bounds are {', '.join(_BOUNDS)}")
         check_number(f"{place}.{name}", value, whole=not name.endswith("_s"))
     return given
-
-
-def check_number(place: str, value: Any, *, whole: bool, zero: bool = False) -> None:
-    """Refuse a setting that is no number above 0, or of at least 0 where `zero` is allowed.
-
-    Raises:
-        ConfigError: names the setting.
-    """
-    kinds: Any = int if whole else (int, float)
-    if isinstance(value, bool) or not isinstance(value, kinds) or not (value > 0 or (zero and value == 0)):
-        least = "of at least 0" if zero else "above 0"
-        raise ConfigError(f"{place} is {value!r}; give a {'whole ' * whole}number {least}")

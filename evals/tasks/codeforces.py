@@ -9,14 +9,13 @@ from typing import Any, Literal, Unpack
 from evals.graders.code import StdioTest, Verdict, grade_checked, grade_stdio
 from evals.sandbox.base import MIB, Limits
 from evals.tasks.base import item_id
-from evals.tasks.code import CodeSettings, CodeTask, check_number
+from evals.tasks.code import CodeSettings, CodeTask
 from evals.tasks.contest import paired, statement
 from evals.tasks.hub import Row, Source
+from evals.tasks.options import check_number, one_of
 from trinity.canonical import folded
-from trinity.errors import ConfigError
 from trinity.types import DifficultyKind, Item, Redistribute, Split
 
-_CONFIGS = ("default", "verifiable")
 _PARTS = (
     ("", "title"),
     ("", "description"),
@@ -74,10 +73,9 @@ class Codeforces(CodeTask):
     ) -> None:
         """Keep the settings; rows are read when items are first asked for."""
         super().__init__(**settings)
-        if config not in _CONFIGS:
-            raise ConfigError(f"tasks.codeforces.config is {config!r}; give {' or '.join(_CONFIGS)}")
+        self.config = one_of(self.name, "config", config, ("verifiable", "default"))
         check_number("tasks.codeforces.time_factor", time_factor, whole=False)
-        self.config, self.time_factor, self.incomplete_tests = config, float(time_factor), incomplete_tests
+        self.time_factor, self.incomplete_tests = float(time_factor), incomplete_tests
         self._named = {name for name, value in (settings.get("limits") or {}).items() if value is not None}
 
     @property

@@ -12,13 +12,12 @@ from evals.tasks.base import item_id
 from evals.tasks.code import CodeSettings, CodeTask, parsed, source_of
 from evals.tasks.hub import Row
 from evals.tasks.literals import canonical_value, read_arguments, read_value
+from evals.tasks.options import one_of
 from trinity.canonical import folded
-from trinity.errors import ConfigError
 from trinity.types import Episode, Grade, Item, Judge
 
 VERSION = "python_value/1"
 
-_DIRECTIONS = ("output", "input")
 _FENCE = re.compile(r"^[ \t]{0,6}(?:```|~~~)[ \t]?\w{0,20}[ \t]*$", re.MULTILINE)
 _ANSWER = r"(?<!\w)answer[ \t*_]{0,4}(?:is\b[ \t*_]{0,4}:?|[:=])[ \t*_]{0,6}(?!<result>|f\(\.\.\.\))"
 _LINE = re.compile(rf"^[ \t>#*_-]{{0,8}}(?:the |my |final ){{0,2}}{_ANSWER}", re.IGNORECASE | re.MULTILINE)
@@ -54,9 +53,7 @@ class CRUXEval(CodeTask):
     def __init__(self, *, direction: Literal["output", "input"] = "output", **settings: Unpack[CodeSettings]) -> None:
         """Keep the settings; rows are read when items are first asked for."""
         super().__init__(**settings)
-        if direction not in _DIRECTIONS:
-            raise ConfigError(f"tasks.cruxeval.direction is {direction!r}; give {' or '.join(_DIRECTIONS)}")
-        self.direction = direction
+        self.direction = one_of(self.name, "direction", direction, ("output", "input"))
         self.prompt_file = f"cruxeval_{direction}"
         self.grader = VERSION if direction == "output" else f"{VERSION} + {CODE_VERSION}"
 

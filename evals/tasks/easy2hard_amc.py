@@ -6,7 +6,7 @@ from evals.graders.letter import read_letter
 from evals.graders.math_text import VERSION, normal_form, read_result
 from evals.tasks.base import item_id
 from evals.tasks.hub import Row
-from evals.tasks.stratified import StratifiedTask
+from evals.tasks.stratified import COLUMNS, StratifiedTask
 from trinity.canonical import folded
 from trinity.types import Item, Redistribute
 
@@ -25,12 +25,11 @@ class Easy2HardAMC(StratifiedTask):
 
     name = "easy2hard_amc"
     config = "E2H-AMC"
-    columns = ("problem", "answer", "contest")
+    columns = (*COLUMNS, "problem", "answer", "contest")
     optional = ("tag", "subtest", "year", "month", "index")
     licence = "CC-BY-SA-4.0; problem texts are their organisers' (MAA, HMMT)"
     redistribute: Redistribute = "ids-only"
     grader = VERSION
-    contract = "End with a line `Answer: <result>`, in LaTeX where the result is no plain number."
 
     def identity(self, row: Row) -> str:
         """The problem's text: AMC 10 and 12 share problems."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack, cast
+from typing import Any, Unpack
 
 from evals.graders.code import StdioTest, Verdict, grade_stdio
 from evals.graders.code.compare import same_text
 from evals.sandbox.base import Limits
 from evals.tasks.base import item_id
-from evals.tasks.code import CodeSettings, ProgramTask, fenced, texts_of
+from evals.tasks.code import CodeSettings, CodeTask, fenced, texts_of
 from evals.tasks.contest import paired, statement
 from evals.tasks.hub import Row
-from evals.tasks.stratified import StratifiedTask
+from evals.tasks.stratified import COLUMNS, StratifiedTask
 from trinity.canonical import folded
 from trinity.types import Item, Redistribute
 
@@ -28,7 +28,7 @@ _PARTS = (
 )
 
 
-class Easy2HardCodeforces(ProgramTask, StratifiedTask):
+class Easy2HardCodeforces(CodeTask, StratifiedTask):
     """E2H-Codeforces (Ding et al., arXiv 2409.18433): difficulty is the Glicko-2 rating that contestants' results gave.
 
     Items are chosen as by `StratifiedTask`. Answers are Python programs that read standard input; what they print is
@@ -46,7 +46,7 @@ class Easy2HardCodeforces(ProgramTask, StratifiedTask):
 
     name = "easy2hard_codeforces"
     config = "E2H-Codeforces"
-    columns = ("problem_main", "input_spec", "output_spec", "sample_inputs", "sample_outputs")
+    columns = (*COLUMNS, "problem_main", "input_spec", "output_spec", "sample_inputs", "sample_outputs")
     optional = (
         *("input_output", "inputs", "answers", "problem_name", "problem_note", "contest_id", "problem_index", "tag"),
         *("solution_0", *_PRINTED),
@@ -54,30 +54,13 @@ class Easy2HardCodeforces(ProgramTask, StratifiedTask):
     heavy = ("input_output", "inputs", "answers", *_PRINTED)
     licence = "CC-BY-SA-4.0; problem texts are their authors' (Codeforces)"
     redistribute: Redistribute = "ids-only"
-    citation = (
-        "Ding et al. 2024, Easy2Hard-Bench: Standardized Difficulty Labels for Profiling LLM Performance and "
-        "Generalization, arXiv 2409.18433"
-    )
     limits = Limits(cpu_s=10.0)
     prompt_file = "codeforces"
 
     def __init__(self, *, several_outputs: bool = False, **settings: Unpack[CodeSettings]) -> None:
-        """Keep the settings; rows are read and the sandbox is built when they are first needed."""
-        super().__init__(
-            data_seed=settings["data_seed"],
-            n_train=settings["n_train"],
-            n_val=settings["n_val"],
-            n_test=cast("int", settings["n_test"]),  # the base refuses None: a choice in proportion needs a number
-            path=settings.get("path"),
-            revision=settings.get("revision"),
-        )
-        self.hold(settings["sandbox"], settings.get("limits"))
+        """Keep the settings; rows are read when items are first asked for."""
+        super().__init__(**settings)
         self.several_outputs = several_outputs
-
-    def facts(self) -> dict[str, Any]:
-        """What the manifest keeps of items and sandbox."""
-        left_out = {split: reasons for split, reasons in self.left_out.items() if reasons}
-        return {"citation": self.citation, "repo": self.repo, "left_out": left_out, **self.sandbox_facts()}
 
     def unusable(self, row: Row) -> str | None:
         """Why it can not be asked or graded."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from evals.graders.chess_move import read_board
 from evals.tasks.hub import Row
 from evals.tasks.lichess import MoveTask, motif, same_position
-from evals.tasks.stratified import StratifiedTask
+from evals.tasks.stratified import COLUMNS, StratifiedTask
 from trinity.errors import DataError
 from trinity.types import Item
 
@@ -21,7 +21,7 @@ class Easy2HardLichess(MoveTask, StratifiedTask):
 
     name = "easy2hard_lichess"
     config = "E2H-Lichess"
-    columns = ("fen", "answer_uci")
+    columns = (*COLUMNS, "fen", "answer_uci")
     optional = ("pgn", "tag", "puzzle_id")
     licence = "CC-BY-SA-4.0"
 

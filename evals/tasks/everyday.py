@@ -11,6 +11,7 @@ from typing import Any
 
 from evals.graders.letter import VERSION, read_letter
 from evals.tasks.base import SplitTask, item_id
+from evals.tasks.hub import line_fault
 from trinity.canonical import folded
 from trinity.errors import ConfigError, DataError
 from trinity.types import SPLITS, Item, Split
@@ -137,7 +138,7 @@ def _question(where: str, line: str) -> Question:
     try:
         row: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{where}: no JSON ({error}); each line holds one JSON object") from error
+        raise DataError(f"{where}: no JSON ({line_fault(error)}); each line holds one JSON object") from error
     if not isinstance(row, dict) or set(row) != set(_FIELDS):
         raise DataError(f"{where}: give exactly the fields {', '.join(_FIELDS)}")
     for field, kind in _FIELDS.items():

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Unpack
 
 from evals.tasks.benchmark import BenchmarkSettings
-from evals.tasks.choice import ChoiceTask, one_of
+from evals.tasks.choice import ChoiceTask
 from evals.tasks.hub import Row
+from evals.tasks.options import one_of
 from trinity.types import Item, Redistribute
 
 _WRONG = ("Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3")

@@ -239,6 +239,8 @@ class Source:
         return f"hub data set {', '.join(part for part in parts if part)}"
 
     def _remedy(self) -> str:
+        if self.path is not None:
+            return f"tasks.{self.task}.path names the file or folder that is read (docs/tasks.md)"
         return f"set tasks.{self.task}.path=FILE to read a copy of {self.repo} (docs/tasks.md)"
 
 
@@ -330,7 +332,9 @@ class _Lines:
             self.number += 1
             self.left -= len(line)
             if self.left < 0:
-                raise DataError(f"{self.file}:{self.number}: a row of more than {self.most:,} characters is not read")
+                raise DataError(
+                    f"{self.file}:{self.number}: a row of more than {self.most:,} characters is not read; shorten it"
+                )
             yield line
 
     def next_row(self) -> None:
@@ -372,8 +376,13 @@ def _parsed(where: str, line: str) -> Any:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
         raise DataError(
-            f"{where}: no JSON ({_brief(error)}); expected is a list of objects or one object a line"
+            f"{where}: no JSON ({line_fault(error)}); expected is a list of objects or one object a line"
         ) from error
+
+
+def line_fault(error: Exception) -> str:
+    """What is wrong with a line that is no JSON; the decoder itself would count lines from 1 within it."""
+    return f"{error.msg}, character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else _brief(error)
 
 
 def _object(where: str, row: Any) -> dict[str, Any]:

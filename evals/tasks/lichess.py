@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from evals.graders.chess_move import VERSION, legal_move, mates, read_board, read_move, right_moves
 from evals.tasks.base import SplitTask, item_id
+from evals.tasks.benchmark import filled, prompt_text
 from evals.tasks.hub import Row, Source, shuffled
 from trinity.errors import ConfigError, DataError
-from trinity.types import Episode, Grade, Item, Judge, Split
+from trinity.types import Episode, Grade, Item, Judge, Message, Split
 
 if TYPE_CHECKING:
     import chess
@@ -30,7 +31,10 @@ class MoveTask(SplitTask):
     """A task that asks for one move: the solution is right, and so is any move that mates at once."""
 
     grader = VERSION
-    contract = "End with a line `Answer: <move>`, the move in SAN or UCI."
+
+    def open(self, item: Item) -> list[Message]:
+        """One user message: the prompt file with the question in it."""
+        return [{"role": "user", "content": filled(prompt_text("chess_move"), question=item.prompt)}]
 
     def key(self, item: Item, text: str) -> str | None:
         """The move in UCI, so that equal moves have equal keys however they are written."""

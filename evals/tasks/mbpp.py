@@ -8,13 +8,11 @@ from typing import Any, Literal, Unpack
 
 from evals.graders.code import Verdict, grade_asserts
 from evals.tasks.base import item_id
-from evals.tasks.code import CodeSettings, CodeTask, called, check_number, fenced, parsed, source_of, texts_of
+from evals.tasks.code import CodeSettings, CodeTask, called, fenced, parsed, source_of, texts_of
 from evals.tasks.hub import Row
+from evals.tasks.options import check_number, one_of
 from trinity.canonical import folded
-from trinity.errors import ConfigError
 from trinity.types import Item, Split
-
-_CONFIGS = ("sanitized", "full")
 
 
 class MBPP(CodeTask):
@@ -54,10 +52,9 @@ class MBPP(CodeTask):
     ) -> None:
         """Keep the settings; rows are read when items are first asked for."""
         super().__init__(**settings)
-        if config not in _CONFIGS:
-            raise ConfigError(f"tasks.mbpp.config is {config!r}; give {' or '.join(_CONFIGS)}")
+        self.config = one_of(self.name, "config", config, ("sanitized", "full"))
         check_number("tasks.mbpp.shown_tests", shown_tests, whole=True, zero=True)
-        self.config, self.shown_tests, self.challenge_tests = config, shown_tests, challenge_tests
+        self.shown_tests, self.challenge_tests = shown_tests, challenge_tests
         self.text = "prompt" if config == "sanitized" else "text"
         self.columns = (self.text, "task_id", "code", "test_list")
         self.optional = ("test_imports", "test_setup_code", "challenge_test_list")

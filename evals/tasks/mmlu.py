@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Unpack
 
-from evals.tasks.choice import ChoiceSettings, ChoiceTask, one_of, right_place
+from evals.tasks.choice import ChoiceSettings, ChoiceTask, right_place
 from evals.tasks.hub import Row
+from evals.tasks.options import one_of
 from trinity.errors import ConfigError
 from trinity.types import Item
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from evals.tasks.choice import ChoiceSettings, ChoiceTask, listed_options, one_of, right_place
+from evals.tasks.choice import ChoiceSettings, ChoiceTask, listed_options, right_place
 from evals.tasks.hub import Row
+from evals.tasks.options import one_of
 from trinity.types import Item
 
 _PADDING = "N/A"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Unpack
 
-from evals.tasks.choice import ChoiceSettings, ChoiceTask, one_of, place_of, right_place
+from evals.tasks.choice import ChoiceSettings, ChoiceTask, place_of, right_place
 from evals.tasks.hub import Row, Source
 from evals.tasks.mmlu import SUBJECTS, chosen_subjects
+from evals.tasks.options import one_of
 from trinity.canonical import folded
 from trinity.types import Item
 

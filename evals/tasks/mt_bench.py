@@ -10,6 +10,7 @@ from evals.graders.judge import ATTEMPTS, HIGHEST, LOWEST, Exchange, rate
 from evals.tasks.base import item_id
 from evals.tasks.benchmark import Benchmark, BenchmarkSettings
 from evals.tasks.hub import Row
+from evals.tasks.options import one_of
 from trinity.canonical import folded, sha256
 from trinity.errors import ConfigError, GraderError
 from trinity.types import Episode, Grade, Item, Judge, Message
@@ -97,10 +98,8 @@ class MTBench(Benchmark):
         super().__init__(**settings)
         if not LOWEST <= good_from <= HIGHEST:
             raise ConfigError(f"tasks.mt_bench.good_from is {good_from}; give a rating from 1 to 10")
-        if doubted not in HANDLED:
-            raise ConfigError(f"tasks.mt_bench.doubted is {doubted!r}; give one of {', '.join(HANDLED)}")
         self.threshold = scaled(good_from)
-        self.doubted = doubted
+        self.doubted = one_of(self.name, "doubted", doubted, HANDLED)
         self._doubted: set[int | str] = set()
 
     def item(self, row: Row) -> Item:

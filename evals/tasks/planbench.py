@@ -13,6 +13,7 @@ from evals.graders.plan.strips import VERSION, Action, Problem, Run, execute, sh
 from evals.tasks.base import item_id
 from evals.tasks.benchmark import Benchmark, BenchmarkSettings, filled, prompt_text
 from evals.tasks.hub import Row
+from evals.tasks.options import one_of
 from trinity.canonical import folded
 from trinity.errors import ConfigError, GraderError
 from trinity.types import Episode, Grade, Item, Judge, Message, Split
@@ -81,11 +82,10 @@ class PlanBench(Benchmark):
     ) -> None:
         """Keep the settings; rows are read when items are first asked for."""
         super().__init__(**settings)
-        if task not in (known := (*GENERATION, VERIFICATION, EXECUTION)):
-            raise ConfigError(f"tasks.planbench.task is {task!r}; give one of {', '.join(known)}")
+        self.task = one_of(self.name, "task", task, (*GENERATION, VERIFICATION, EXECUTION))
         if isinstance(domains, str) or not all(isinstance(domain, str) for domain in domains or ()):
             raise ConfigError(f"tasks.planbench.domains is {domains!r}; give a list, as [blocksworld,logistics]")
-        self.task, self.example = task, example
+        self.example = example
         self.config = task
         self.domains = frozenset(domains or ())
         self.chance = _ALWAYS_VALID if task == VERIFICATION else 0.0

@@ -14,6 +14,7 @@ from evals.tasks.base import item_id
 from evals.tasks.benchmark import BenchmarkSettings
 from evals.tasks.hub import Row, Source
 from evals.tasks.mathematical import MathematicalTask
+from evals.tasks.options import one_of
 from trinity.canonical import folded
 from trinity.errors import ConfigError
 from trinity.types import Episode, Grade, Item, Judge, Redistribute
@@ -75,9 +76,8 @@ class RLPR(MathematicalTask):
         """Keep the settings; rows are read when items are first asked for."""
         super().__init__(**settings)
         self.benchmarks = _chosen(benchmarks)
-        if test_from not in {"evaluation", "train"}:
-            raise ConfigError(f"tasks.rlpr.test_from is {str(test_from)[:40]!r}; give evaluation or train")
-        test = "test" if test_from == "evaluation" else "train"
+        chosen = one_of(self.name, "test_from", test_from, ("evaluation", "train"))
+        test = "test" if chosen == "evaluation" else "train"
         self.hub_splits = {"train": "train", "val": "train", "test": test}
         self.files = {"test": tuple(f"{name}.parquet" for name in self.benchmarks)}
         closed = test == "test" and any("gpqa" in name for name in self.benchmarks)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Unpack
 
-from evals.tasks.base import SplitTask
-from evals.tasks.hub import Row, Source, shuffled
+from evals.tasks.benchmark import Benchmark, BenchmarkSettings
+from evals.tasks.hub import Row, shuffled
 from trinity.canonical import sha256
 from trinity.errors import ConfigError
-from trinity.types import Item, Split
+from trinity.types import Split
 
 COLUMNS = ("rating", "rating_std", "rating_quantile")
 """What Easy2Hard-Bench says of a row's difficulty: the rating, its standard deviation, its quantile in [0, 1]."""
-
-_BEFORE: dict[Split, Split] = {"val": "test", "train": "val"}
 
 Cell = tuple[int, int]
 """Decile of the difficulty quantile (0 to 9) and tercile of the rating's uncertainty (0 to 2)."""
@@ -79,88 +76,35 @@ def _shares(sizes: Counter[Cell], n: int, seed: str) -> defaultdict[Cell, int]:
     return shares
 
 
-class StratifiedTask(SplitTask):
-    """A task on a benchmark with a split `eval` for the test items and a split `train` for the others.
+class StratifiedTask(Benchmark):
+    """A configuration of Easy2Hard-Bench: test items of its split `eval`, the others of its split `train`.
 
     Each of the three splits is chosen as in `choose`: test items first, then validation and training items among the
     other rows, so that test items stay where they are when the other sizes change.
 
     Args:
-        data_seed: chooses the items.
-        n_train: items of the training split.
-        n_val: items of the validation split.
-        n_test: items of the test split.
-        path: a local copy of the rows (see `hub.Source`); a single file is cut into all three splits.
-        revision: commit or tag on the hub; None = the newest.
+        settings: see `BenchmarkSettings`; `n_test` must be a number.
+
+    Raises:
+        ConfigError: `n_test` is None.
     """
 
     repo = "furonghuang-lab/Easy2Hard-Bench"
-    config: str
-    columns: Sequence[str]
-    optional: Sequence[str] = ()
+    hub_splits: Mapping[Split, str] = {"train": "train", "val": "train", "test": "eval"}
+    citation = (
+        "Ding et al. 2024, Easy2Hard-Bench: Standardized Difficulty Labels for Profiling LLM Performance and "
+        "Generalization, arXiv 2409.18433"
+    )
 
-    def __init__(
-        self,
-        *,
-        data_seed: int,
-        n_train: int,
-        n_val: int,
-        n_test: int,
-        path: str | Path | None = None,
-        revision: str | None = None,
-    ) -> None:
+    def __init__(self, **settings: Unpack[BenchmarkSettings]) -> None:
         """Keep the settings; rows are read when items are first asked for."""
-        super().__init__(data_seed=data_seed, n_train=n_train, n_val=n_val, n_test=n_test)
-        self.source = Source(self.name, self.repo, self.config, revision, path)
-        self.left_out: dict[Split, dict[str, int]] = {}
-        self._found: dict[Split, tuple[list[Row], frozenset[str]]] = {}
+        super().__init__(**settings)
+        if settings["n_test"] is None:
+            raise ConfigError(f"task {self.name}: n_test is None; give a whole number, to choose in proportion")
 
-    def unusable(self, row: Row) -> str | None:
-        """Why the row can be no item, in a few words; None = it can. `left_out` counts such rows by split."""
-        return None
-
-    def kept(self, row: Row) -> Row:
-        """The row as it is held until it becomes an item; a task whose rows are large puts parts of them elsewhere."""
-        return row
-
-    @abstractmethod
-    def identity(self, row: Row) -> str:
-        """What makes two rows the same question."""
-
-    @abstractmethod
-    def item(self, row: Row) -> Item:
-        """The row as an item."""
-
-    def load(self, split: Split) -> tuple[Item, ...]:
-        """The split's items, in an order that `data_seed` gives.
-
-        Raises:
-            DataError: the rows can not be read, or one of them is broken.
-            ConfigError: there are fewer different rows than asked for.
-        """
-        return tuple(row.made(self.item) for row in self._chosen(split)[0])
-
-    def _chosen(self, split: Split) -> tuple[list[Row], frozenset[str]]:
-        """The rows of the split, and the identities of them and of those that were chosen before."""
-        if split not in self._found:
-            taken = self._chosen(_BEFORE[split])[1] if split in _BEFORE else frozenset[str]()
-            rows = self._choose(split, taken) if self.sizes[split] else []
-            self._found[split] = rows, taken | {self.identity(row) for row in rows}
-        return self._found[split]
-
-    def _choose(self, split: Split, taken: frozenset[str]) -> list[Row]:
-        rows = self.source.rows("eval" if split == "test" else "train", (*COLUMNS, *self.columns), self.optional)
-        free = (row for row in self._usable(split, rows) if row.made(self.identity) not in taken)
+    def _drawn(self, split: Split, taken: set[str]) -> list[Row]:
+        rows = map(self.kept, self._usable(self.hub_splits[split], taken))
         try:
-            return choose(free, self.sizes[split], f"{self.name}/{self.data_seed}/{split}", self.identity)
+            return choose(rows, self.sizes[split], f"{self.name}/{self.data_seed}/{split}", self.identity)
         except ConfigError as error:
             raise ConfigError(f"task {self.name}: {split}: {error}; lower n_{split}") from error
-
-    def _usable(self, split: Split, rows: Iterator[Row]) -> Iterator[Row]:
-        reasons: Counter[str] = Counter()
-        for row in rows:
-            if reason := row.made(self.unusable):
-                reasons[reason] += 1
-            else:
-                yield self.kept(row)
-        self.left_out[split] = dict(reasons)

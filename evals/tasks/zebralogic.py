@@ -11,8 +11,9 @@ from typing import Any, Unpack
 from evals.graders import grid, letter
 from evals.tasks.base import item_id
 from evals.tasks.benchmark import filled, prompt_text
-from evals.tasks.choice import ChoiceSettings, ChoiceTask, listed_options, one_of
+from evals.tasks.choice import ChoiceSettings, ChoiceTask, listed_options
 from evals.tasks.hub import Row
+from evals.tasks.options import one_of
 from trinity.canonical import folded
 from trinity.types import Item, Message, Redistribute
 

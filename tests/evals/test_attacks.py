@@ -14,6 +14,7 @@ from evals.graders.chess_move import read_move
 from evals.graders.code.extract import extract_code
 from evals.graders.free_form import same_words
 from evals.graders.grid import read_grid
+from evals.graders.judge import shown
 from evals.graders.letter import read_letter
 from evals.graders.math_text import read_result
 from evals.graders.mathematics import answer_key
@@ -21,7 +22,6 @@ from evals.graders.number import read_number
 from evals.graders.plan.problem import read_problem
 from evals.graders.plan.reading import read_plan
 from evals.graders.plan.stated import read_claim, read_state
-from evals.graders.quoting import shown
 from evals.graders.verdict import read_match, read_preference, read_rating
 from evals.tasks.ar_bench import read_guess
 from evals.tasks.literals import read_arguments, read_value

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from evals.regrading import method_of
+from evals.report.tally import named
 from tests.commands import TINY, command, only_run
 from tests.evals.tasks.rows import write
 from tests.evals.tasks.rows_judge import mt_bench
@@ -53,7 +53,7 @@ def regrade(run: Path, *words: str) -> tuple[int, list[str], str]:
 def records(run: Path, name: str = "records") -> dict[tuple[Any, ...], Record]:
     """The records of a run's file by what they are of."""
     found = read_records(run / f"{name}.parquet")
-    return {(method_of(row), row.task, row.item_id, row.replicate): row for row in found}
+    return {(named((row.method, row.variant)), row.task, row.item_id, row.replicate): row for row in found}
 
 
 def grading(monkeypatch: pytest.MonkeyPatch, changed: Grading, version: str = "skill/2") -> None:
@@ -195,16 +195,16 @@ def test_a_grader_that_fails_takes_no_grade_away(run: Path, monkeypatch: pytest.
 
 
 def test_a_grader_that_does_not_work_at_all_stops(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line instead of a list of every episode."""
+    """One line instead of a list of every episode; it has the grader's own advice whole, semicolons included."""
 
     def failing(*_: object) -> Grade:
-        raise GraderError("out of order")
+        raise GraderError("out of order; call the fitter")
 
     grading(monkeypatch, failing)
     code, told, error = regrade(run)
     assert (code, told) == (2, [])
     assert error.splitlines()[-1].startswith("error: run: task ")
-    assert error.rstrip().endswith("out of order); mend that and grade again")
+    assert error.rstrip().endswith("out of order; call the fitter); mend that and grade again")
 
 
 def test_what_a_grader_failed_on_is_graded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,7 +291,7 @@ def test_mistakes_are_one_line(run: Path) -> None:
     (run.with_name("torn") / "ledger.sqlite").write_bytes(b"no ledger")
     for name, words, told in (
         ("nowhere", [], "nowhere is no run: it has no manifest.json"),
-        ("unfinished", [], "this run is not finished; go on with it"),
+        ("unfinished", [], "this run is not finished; go on with"),
         ("torn", [], "ledger.sqlite"),
         ("run", ["--rite"], "unrecognized arguments: --rite"),
     ):

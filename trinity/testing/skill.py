@@ -32,11 +32,11 @@ class SkillTask:
     ) -> None:
         """`comparable` False makes answers that cannot be voted on."""
         self.name, self.comparable = name, comparable
-        self._sizes: dict[Split, int] = {"train": n_train, "val": n_val, "test": n_test}
+        self.sizes: dict[Split, int] = {"train": n_train, "val": n_val, "test": n_test}
 
     def items(self, split: Split) -> Iterator[Item]:
         """The items of a split."""
-        for number in range(self._sizes[split]):
+        for number in range(self.sizes[split]):
             place = f"{self.name}-{split}-{number}"
             words = " ".join(f"{self.name}{letter}" for letter in "abcdef")
             prompt = f"{place} {words} {marker(self.name, f'Answer: {number}', 'Answer: wrong')}"
@@ -44,7 +44,7 @@ class SkillTask:
 
     def fingerprint(self) -> str:
         """Hash of name and sizes, which fix the items."""
-        return digest([self.name, self._sizes])
+        return digest([self.name, self.sizes])
 
     def open(self, item: Item) -> list[Message]:
         """The question as it is."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evals.report.analysis import build_analysis
-from evals.report.blocks import Block, Bullets, Grid, Part, Text
+from evals.report.blocks import POINTS, Block, Bullets, Grid, Part, Text
 from evals.report.content_analysis import analysis_parts, over_backbones
 from evals.stats.study import COLUMNS, studies
 from tests.evals.report.conftest import MANIFEST
@@ -354,6 +354,15 @@ def test_a_real_analysis_can_be_told(run_records: list[Record]) -> None:
     assert {"lookup", "coordinator sampled"} <= {row[1] for row in rows}
 
 
+def test_a_difference_of_nothing_says_so() -> None:
+    """Where no item differs the cell says it; where some do and even out it does not, nor where nothing is known."""
+    zero = {"difference": 0.0, "ci_low": -0.324, "ci_high": 0.324, "n_items": 8, "wins": 0, "losses": 0}
+    cell = POINTS[1]
+    assert cell(zero) == "0.0\n(−32.4 to +32.4)\nno item differs"
+    assert cell({**zero, "wins": 1, "losses": 1}) == "0.0\n(−32.4 to +32.4)"
+    assert cell({}) == "n/a"
+
+
 def pooled(method: str, difference: float, p_holm: float | None) -> dict[str, Any]:
     """A method's difference over all backbones."""
     ends = {"ci_low": difference - 0.05, "ci_high": difference + 0.05}
@@ -362,7 +371,11 @@ def pooled(method: str, difference: float, p_holm: float | None) -> dict[str, An
 
 def told(*rows: dict[str, Any], backbones: Sequence[str] = ("a", "b")) -> list[str]:
     """The sentences of one task whose methods were played on some backbones."""
-    played = [{"backbone": backbone} for backbone in backbones]
+    played = [
+        {"method": row["method"], "backbone": backbone, "difference": row["difference"] + 0.4 * place}
+        for row in rows
+        for place, backbone in enumerate(backbones)
+    ]
     return over_backbones({"tasks": {"sums": {"pooled": list(rows), "interaction": played}}})
 
 
@@ -370,10 +383,17 @@ def test_methods_over_all_backbones_come_first() -> None:
     """A sentence a method, better or worse by its own adjusted p, and what the sentences after them are about."""
     first, second, last = told(pooled("debate", 0.087, 0.024), pooled("best_of_n", -0.01, 0.8))
     assert first == (
-        "debate on sums, over all backbones: better, +8.7 points on 60 items graded for both, p 0.024 adjusted."
+        "debate on sums, over all backbones (a +8.7, b +48.7): better, +8.7 points "
+        "on 60 items graded for both, p 0.024 adjusted."
     )
-    assert "best_of_n on sums, over all backbones: no difference is shown" in second
+    assert "best_of_n on sums, over all backbones (a −1.0, b +39.0): no difference is shown" in second
     assert last.startswith("Of single backbones")
+
+
+def test_of_many_backbones_the_ends_are_told() -> None:
+    """A mean over more backbones than fit stands with the lowest and the highest of them."""
+    first = told(pooled("debate", -0.5, 0.024), backbones=["a", "b", "c", "d", "e"])[0]
+    assert first.startswith("debate on sums, over all backbones (a −50.0 to e +110.0): worse, −50.0 points")
 
 
 def test_nothing_is_pooled_over_one_backbone() -> None:

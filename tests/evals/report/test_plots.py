@@ -324,6 +324,13 @@ def test_quantiles_of_binned_times() -> None:
     assert quantiles(LATENCY["large"], (0.05, 0.5, 0.95)) == pytest.approx([2.0, 2.0, 30.0], rel=0.015)
 
 
+def test_latency_says_what_it_is_of() -> None:
+    """90 + 10 + 5 calls, and nobody may read retries or waits into the bars: neither is a part of a call's time."""
+    shown = latency(LATENCY, {"pool_kind": "live"})
+    assert shown is not None
+    assert "105 calls, each timed by its last attempt alone, without retries and waits." in shown.caption
+
+
 def test_times_have_a_unit() -> None:
     """Seconds, milliseconds and microseconds, three digits each."""
     assert [seconds(value) for value in (61.0, 1.234, 0.25, 0.0000326)] == ["61 s", "1.23 s", "250 ms", "32.6 µs"]

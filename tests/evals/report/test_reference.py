@@ -13,6 +13,7 @@ from evals.report.data import ReportData
 from evals.report.sweep import grids
 from evals.report.table import COLUMNS as TABLE
 from evals.report.table import columns_for, findings, mdd_sentence, reference_title
+from evals.stats.methods import known
 from evals.stats.study import COLUMNS, studies
 from tests.evals.report.support import summarise
 from trinity.runs.records import columns_of
@@ -108,6 +109,16 @@ def test_a_missing_reference_is_said(played: Callable[..., list[Record]]) -> Non
     assert "There is no row of lookup, to which differences are taken: they are unknown." in findings(found)
     assert found["mdd"]["difference"] is found["mdd"]["comparison"] is None
     assert "no method has a row of lookup to be compared to" in mdd_sentence(found)
+
+
+def test_a_run_of_controls_alone_blames_no_reference(played: Callable[..., list[Record]]) -> None:
+    """Where the reference has its row and no method was tested yet, that is what is said."""
+    rows = {key: scores for key, scores in STUDY.items() if known(key[0]).role != "method"}
+    found = summarise(
+        played({**rows, ("best_single", ""): [1, 1, 0, 1, 1, 1]}), manifest=settings(reference="best_single")
+    )
+    assert any(row["reference"] for row in found["rows"])
+    assert "n/a (no method is there besides controls and bounds)" in mdd_sentence(found)
 
 
 def test_methods_are_adjusted_together_and_controls_are_not(played: Callable[..., list[Record]]) -> None:

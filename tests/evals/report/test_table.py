@@ -12,7 +12,10 @@ from markdown_it import MarkdownIt
 from rich.console import Console
 from rich.table import Table
 
-from evals.report.table import agents_table, caption, markdown_table, mdd_sentence, summary_table
+from evals.report.content import results_grid
+from evals.report.markdown import markdown_grid
+from evals.report.summary import rows_of
+from evals.report.table import agents_table, caption, difference, mdd_sentence, summary_table
 from evals.report.text import clean, detectable_points, fenced, interval, markdown, number, p_value, percent
 from tests.evals.report.support import summarise
 from trinity.types import Record
@@ -85,14 +88,31 @@ def test_failures_that_score_have_columns_in_wide_tables(make_record: MakeRecord
     """Episodes without answer and capped ones are counted where there are any and there is room, and explained."""
     records = [make_record(0.0, item_id="a", status="no_answer"), make_record(1.0, item_id="b", capped=True)]
     found = summarise([*records, make_record(1.0, item_id="c", capped=True)])
-    (cells_of_row,) = cells(markdown_table(found))[1:]
-    shown = dict(zip(cells(markdown_table(found))[0], cells_of_row, strict=True))
-    assert (shown["no answer"], shown["capped"]) == ("1", "2")
+    (cells_of_row,) = cells(markdown_grid(results_grid(found)))[1:]
+    shown = dict(zip(cells(markdown_grid(results_grid(found)))[0], cells_of_row, strict=True))
+    assert (shown["no answer episodes"], shown["capped episodes"]) == ("1", "2")
+    assert shown["graded items"] == "3/3"
     text = " ".join(caption(found))
     assert "No answer counts episodes that ended without one; capped counts" in text
     assert "estim." not in text
     assert "capped" not in printed(summary_table(found, width=80)).split("live pool", maxsplit=1)[0]
     assert "capped" not in printed(summary_table(summary)) + " ".join(caption(summary))
+
+
+def test_a_row_that_always_ties_says_so(make_record: MakeRecord) -> None:
+    """Where no item differs the cell says it, and the caption what its interval is; other zeros say nothing."""
+    base = [make_record(1.0, item_id=str(item), method="best_single", variant="") for item in range(8)]
+    same = [make_record(1.0, item_id=str(item), method="mine", variant="same") for item in range(8)]
+    rows = {row["variant"]: row for row in rows_of(summarise([*base, *same]))}
+    # Wilson's lower end for 8 of 8 is 8 / (8 + 1.96²) = 67.6 %, so up to 32.4 points may be hidden.
+    assert difference(rows["same"]) == "0.0\n(−32.4 to +32.4)\nno item differs"
+    sentence = "No item differs: the interval is how large a difference so many equal items may still hide."
+    assert sentence in caption(summarise([*base, *same]))
+    half = [make_record(float(item % 2), item_id=str(item), method="best_single", variant="") for item in range(8)]
+    other = [make_record(float(item % 2 == 0), item_id=str(item), method="mine", variant="same") for item in range(8)]
+    (row,) = [row for row in rows_of(summarise([*half, *other])) if row["variant"] == "same"]
+    assert difference(row).startswith("0.0\n(−")
+    assert "no item differs" not in difference(row)
 
 
 def test_estimated_usage_is_explained(make_record: MakeRecord) -> None:
@@ -175,7 +195,7 @@ def test_hostile_names_are_shown_in_terminals(make_record: MakeRecord, name: str
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_are_shown_in_markdown(make_record: MakeRecord, name: str) -> None:
     """No name breaks a Markdown table or becomes markup in it: the cell reads as the name."""
-    rows = cells(markdown_table(hostile(make_record, name)))
+    rows = cells(markdown_grid(results_grid(hostile(make_record, name))))
     assert len(rows) == 2
     assert len(rows[0]) == len(rows[1])
     assert rows[1][0] == f"single {clean(name, 40)}"

@@ -220,7 +220,7 @@ def test_settings_are_checked(tmp_path: Path) -> None:
     """Turns, measure and threshold that make no sense are refused with what to give."""
     with pytest.raises(ConfigError, match="turns is -1; give a whole number of at least 0"):
         make(GuessingNumbers, tmp_path, turns=-1)
-    with pytest.raises(ConfigError, match="measure is 'bleu'; give f1 or judge"):
+    with pytest.raises(ConfigError, match="measure is 'bleu'; give one of f1, judge"):
         make(SituationPuzzles, tmp_path, measure="bleu")
     with pytest.raises(ConfigError, match="good_from is 0; give a number above 0, at most 1"):
         make(SituationPuzzles, tmp_path, good_from=0)

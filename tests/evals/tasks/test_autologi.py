@@ -126,5 +126,5 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
     path = write(tmp_path / "rows.jsonl", autologi(1, code="no JSON"))
     with pytest.raises(DataError, match="row 1: code is 'no JSON'"):
         list(make(path).items("test"))
-    with pytest.raises(ConfigError, match="language is 'fr'; give en or cn"):
+    with pytest.raises(ConfigError, match="language is 'fr'; give one of en, cn"):
         make(path, language="fr")

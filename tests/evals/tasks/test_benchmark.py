@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +23,7 @@ class Sums(Benchmark):
 
     name = "sums"
     repo: ClassVar[str] = "lab/sums"
-    columns = ("question", "answer")
+    columns: tuple[str, ...] = ("question", "answer")
     optional = ("flag",)
     citation: ClassVar[str] = "nobody"
     grader = "equal/1"
@@ -45,6 +46,12 @@ class Parted(Sums):
     """The same with a hub split for each of ours."""
 
     hub_splits: Mapping[Split, str] = {"train": "train", "val": "train", "test": "test"}
+
+
+class Named(Sums):
+    """The same with a name before the question."""
+
+    columns = ("id", "question", "answer")
 
 
 def rows(count: int, start: int = 0, **more: Any) -> list[dict[str, Any]]:
@@ -81,7 +88,7 @@ def test_all_rows_may_be_test_items(tmp_path: Path) -> None:
     """Without a size the test split is all that there is."""
     whole = task(write(tmp_path / "rows.jsonl", rows(9)), train=0, val=0, test=None)
     assert len(ids(whole, "test")) == 9
-    with pytest.raises(ConfigError, match="2 val items asked for, 0 rows are left for them; lower n_val"):
+    with pytest.raises(ConfigError, match="2 val items asked for, 0 rows are left for them of 9 read; lower n_val"):
         ids(task(tmp_path / "rows.jsonl", train=0, test=None), "test")
 
 
@@ -200,7 +207,52 @@ def test_a_repeated_question_is_counted(tmp_path: Path) -> None:
     path = write(tmp_path / "rows.jsonl", [*rows(5), *rows(1)])
     whole = task(path, train=1, val=1, test=3)
     assert len({*ids(whole, "train"), *ids(whole, "val"), *ids(whole, "test")}) == 5
-    assert whole.facts()["left_out"] == {"test": {REPEATED: 1}}
+    reason = "another row has the same question"
+    assert whole.facts()["left_out"] == {"test": {reason: 1}}
+    assert whole.facts()["left_out_rows"] == {"test": {reason: "rows 1 and 6"}}
+
+
+def test_questions_under_one_name_are_told_by_what_decided(tmp_path: Path) -> None:
+    """Where a name stands first it decides: the reason says so with rows, and what is missing is told with all."""
+    path = write(tmp_path / "rows.jsonl", [{"id": n // 2, **row} for n, row in enumerate([*rows(9), *rows(1, 90)])])
+    named = task(path, Named, train=0, val=0, test=None)
+    assert len(ids(named, "test")) == 5
+    reason = "another row has the same id"
+    assert named.facts()["left_out"] == {"test": {reason: 5}}
+    assert named.facts()["left_out_rows"] == {"test": {reason: "rows 1 and 2, 3 and 4, 5 and 6, ..."}}
+    told = (
+        "task sums: 2 train items asked for, 1 rows are left for them of 10 read, 5 left out (another row has the same "
+        "id: rows 1 and 2, 3 and 4, 5 and 6, ...); lower n_train, or n_test and n_val, which are drawn before"
+    )
+    with pytest.raises(ConfigError, match=rf"^{re.escape(told)}$"):
+        ids(task(path, Named, train=2, val=2, test=2), "train")
+
+
+def test_a_task_that_tells_rows_apart_itself_names_no_column(tmp_path: Path) -> None:
+    """With an `identity` of the task's own the reason says that another row asks the same; an unusable row is named."""
+
+    class Signed(Sums):
+        """Sums are the same whose first numbers have the same last digit."""
+
+        def identity(self, row: Row) -> str:
+            """The digit."""
+            return row.text("question").split()[0][-1]
+
+    path = write(tmp_path / "rows.jsonl", [*rows(3), *rows(1, flag="odd"), *rows(1, start=12)])
+    signed = task(path, Signed, train=0, val=0, test=None)
+    assert ids(signed, "test")
+    assert signed.facts()["left_out_rows"] == {"test": {"odd": "row 4", REPEATED: "rows 3 and 5"}}
+
+
+def test_two_rows_that_become_one_item_are_named(tmp_path: Path) -> None:
+    """Rows with two names and one question stop the run with both rows, across splits too."""
+    path = write(tmp_path / "rows.jsonl", [{"id": n, **row} for n, row in enumerate([*rows(3), *rows(1, start=1)])])
+    clash = r"rows\.jsonl: row [24]: becomes the item 1 \+ 1\?, as row [24] does, though id tells them apart; take one"
+    with pytest.raises(DataError, match=clash):
+        ids(task(path, Named, train=0, val=0, test=4), "test")
+    parted = task(path, Named, train=1, val=1, test=2)
+    with pytest.raises(DataError, match=clash):
+        [*ids(parted, "test"), *ids(parted, "val"), *ids(parted, "train")]
 
 
 @pytest.mark.parametrize(

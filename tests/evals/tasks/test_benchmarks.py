@@ -82,12 +82,13 @@ def test_too_few_rows_and_other_columns_are_refused(tmp_path: Path, task: Make, 
 
 @pytest.mark.parametrize(("task", "rows"), BENCHMARKS)
 async def test_the_target_is_right_and_nothing_else(tmp_path: Path, task: Make, rows: Rows) -> None:
-    """The target in the form that the contract asks for scores 1, another answer 0, and no answer 0 without a key."""
+    """The target in the form that is asked for scores 1, another answer 0, and the request for it is no answer."""
     made = make(task, write(tmp_path / "rows.jsonl", rows(60)))
     for _, item in everything(made):
+        request = made.open(item)[0]["content"].rpartition("\n")[2]
         right, wrong, none = [
             await made.grade(item, Episode(text), None)
-            for text in (f"Let me see.\nAnswer: {item.target}", "Answer: 3h1", made.contract)
+            for text in (f"Let me see.\nAnswer: {item.target}", "Answer: 3h1", request)
         ]
         assert (right.score, right.answer) == (1.0, item.target)
         assert wrong.score == none.score == 0.0
@@ -150,7 +151,8 @@ def test_what_amc_items_say(tmp_path: Path) -> None:
     assert all(0 <= (item.difficulty or 0) < 1 for item in items)
     for item in items:
         (message,) = made.open(item)
-        assert message["content"] == f"What is ${int(item.target) - 1} + 1$?\n{made.contract}"
+        request = "End with a line `Answer: <result>`, in LaTeX where the result is no plain number."
+        assert message["content"] == f"What is ${int(item.target) - 1} + 1$?\n{request}"
 
 
 def test_an_answer_that_is_empty_is_named(tmp_path: Path) -> None:
@@ -275,3 +277,13 @@ def test_its_configuration_builds_it(compose_config: Any, name: str) -> None:
     made = build(cfg.tasks[name])
     assert (made.name, made.sizes["test"], made.source.path, made.source.revision) == (name, 7, "copy.jsonl", "abc")
     assert compose_config(f"task=[{name}]").tasks[name].path is None
+
+
+@pytest.mark.parametrize(("task", "rows"), BENCHMARKS[:2])
+def test_the_manifest_says_where_items_come_from(tmp_path: Path, task: Make, rows: Rows) -> None:
+    """Citation, data set, revision and what was left out, as of every benchmark."""
+    made = make(task, write(tmp_path / "rows.jsonl", rows(60)), revision="abc")
+    everything(made)
+    facts = made.facts()
+    assert facts["citation"].startswith("Ding et al. 2024")
+    assert (facts["repo"], facts["revision"], facts["left_out"]) == ("furonghuang-lab/Easy2Hard-Bench", "abc", {})

@@ -149,10 +149,10 @@ def test_a_bound_that_is_none_is_named(tmp_path: Path, limits: dict[str, Any], c
 @pytest.mark.parametrize(
     ("task", "option", "complaint"),
     [
-        (MBPP, {"config": "small"}, r"tasks\.mbpp\.config is 'small'; give sanitized or full"),
+        (MBPP, {"config": "small"}, r"tasks\.mbpp\.config is 'small'; give one of sanitized, full"),
         (MBPP, {"shown_tests": -1}, r"tasks\.mbpp\.shown_tests is -1; give a whole number"),
-        (CRUXEval, {"direction": "both"}, r"tasks\.cruxeval\.direction is 'both'; give output or input"),
-        (BigCodeBench, {"subset": "easy"}, "subset is 'easy' and prompt 'complete'; give full or hard"),
+        (CRUXEval, {"direction": "both"}, r"tasks\.cruxeval\.direction is 'both'; give one of output, input"),
+        (BigCodeBench, {"subset": "easy"}, "subset is 'easy'; give one of full, hard"),
         (Codeforces, {"config": "all"}, r"tasks\.codeforces\.config is 'all'"),
         (Codeforces, {"time_factor": 0}, r"tasks\.codeforces\.time_factor is 0; give a number above 0"),
         (LiveCodeBench, {"test_releases": ["v7"]}, r"test_releases is \['v7'\]; give some of \[v1, v2"),
@@ -338,7 +338,7 @@ def test_easy2hard_counts_what_can_not_be_asked(tmp_path: Path, change: dict[str
     path = write(tmp_path / "rows.jsonl", [data[0] | change, *data[1:]])
     made = make(Easy2HardCodeforces, path, n_train=0, n_val=0)
     assert len(list(made.items("test"))) == 6
-    assert made.facts()["left_out"] == {"test": {reason: 1}}
+    assert made.facts()["left_out"] == {"eval": {reason: 1}}
 
 
 def test_what_easy2hard_items_say(tmp_path: Path) -> None:
@@ -362,7 +362,7 @@ def test_problems_that_accept_several_outputs_are_told_by_accepted_programs(tmp_
     path = write(tmp_path / "rows.jsonl", data)
     made = make(Easy2HardCodeforces, path, n_train=0, n_val=0, n_test=7)
     assert {item.meta["source"] for item in made.items("test")} == {f"{9000 + k}A" for k in range(1, 8)}
-    assert made.facts()["left_out"] == {"test": {"accepts several outputs": 1}}
+    assert made.facts()["left_out"] == {"eval": {"accepts several outputs": 1}}
     assert (
         len(list(make(Easy2HardCodeforces, path, n_train=0, n_val=0, n_test=8, several_outputs=True).items("test")))
         == 8

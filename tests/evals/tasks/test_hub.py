@@ -122,13 +122,13 @@ def test_without_datasets_it_says_what_to_install(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("rows.jsonl", b'{"question": "a", "level": 1}\n\n{', r"rows\.jsonl:3: no JSON"),
+        ("rows.jsonl", b'{"question": "a", "level": 1}\n\n{', r"rows\.jsonl:3: no JSON \(Expecting .*, character 2\);"),
         ("rows.jsonl", b"[" * 100_000, r"rows\.jsonl: can not be read: RecursionError"),
         ("rows.json", b'{\n "question": "a"\n}', "1: no JSON .*; expected is a list of objects or one object a line$"),
         ("rows.jsonl", b"3\n", r"rows\.jsonl:1: is no JSON object"),
         ("rows.json", b"[1]", r"rows\.json: row 1: is no JSON object"),
         ("rows.jsonl", b"\xff\xfe", r"rows\.jsonl: can not be read: UnicodeDecodeError"),
-        ("rows.jsonl", b"", r"rows\.jsonl holds no rows; set tasks\.quiz\.path"),
+        ("rows.jsonl", b"", r"rows\.jsonl holds no rows; tasks\.quiz\.path names"),
         ("rows.csv", b"question,level\n", "holds no rows"),
         ("rows.csv", b"question\na\n", "row 1 has no column level; expected question, level, found question$"),
         ("rows.csv.gz", b"question", "can not be read: BadGzipFile"),
@@ -234,10 +234,10 @@ def test_a_place_is_said_once() -> None:
 
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     """A missing file, and a folder without the split, are named with what was found instead."""
-    with pytest.raises(DataError, match=r"none: there is no such file or folder; set"):
+    with pytest.raises(DataError, match=r"none: there is no such file or folder; tasks"):
         read(source(tmp_path / "none"))
     write(tmp_path / "train.jsonl", ROWS)
-    with pytest.raises(DataError, match=r"no file of the split test .*; found: train\.jsonl; set"):
+    with pytest.raises(DataError, match=r"no file of the split test .*; found: train\.jsonl; tasks"):
         read(source(tmp_path))
 
 

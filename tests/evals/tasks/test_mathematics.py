@@ -173,7 +173,7 @@ def test_aime_names_a_damaged_text_and_refuses_other_answers(tmp_path: Path) -> 
         (AIME, {"repo": "x/y"}, "repo is 'x/y'; of 2025 there are opencompass"),
         (RLPR, {"benchmarks": ["Zzz"]}, "there is no 'Zzz'; they are Math-500"),
         (RLPR, {"benchmarks": "TheoremQA_Avg2"}, "give a list"),
-        (RLPR, {"test_from": "moon"}, "test_from is 'moon'; give evaluation or train"),
+        (RLPR, {"test_from": "moon"}, "test_from is 'moon'; give one of evaluation, train"),
     ],
 )
 def test_a_wrong_option_says_what_to_give(tmp_path: Path, task: Make, option: dict[str, Any], complaint: str) -> None:
