@@ -45,26 +45,12 @@ class Backbones:
             check_choice("backbones.agents", name, [agent.name for agent in pool])
         chosen = [agent for agent in pool if self.agents is None or agent.name in self.agents]
         different: dict[str, Agent] = {}
-        for agent in map(self._backbone, chosen):
+        for agent in map(self.one, chosen):
             different.setdefault(asked_as(agent), agent)
         return list(different.values())
 
-    def named(self, pool: Sequence[Agent], wanted: Sequence[str], key: str) -> list[Agent]:
-        """Agents of the pool as backbones, one a name, whatever `agents` says; `key` is where the names were given.
-
-        Raises:
-            ConfigError: a name is of no agent.
-        """
-        known = {agent.name: agent for agent in pool}
-        for name in wanted:
-            check_choice(key, name, known)
-        return [self._backbone(known[name]) for name in wanted]
-
-    def each(self, pool: Sequence[Agent]) -> list[Agent]:
-        """Every agent of the pool as a backbone, whatever `agents` says."""
-        return [self._backbone(agent) for agent in pool]
-
-    def _backbone(self, agent: Agent) -> Agent:
+    def one(self, agent: Agent) -> Agent:
+        """`agent` as a backbone, whatever `agents` says."""
         return replace(self._set(agent), style="")
 
     def _set(self, agent: Agent) -> Agent:
@@ -129,16 +115,14 @@ class Orchestrated(Contender):
         folder = self.prompts or self.name
         if name is not None:
             (self.name,) = names(f"methods.{self.name}.name", [name])
-        if replicates is not None:
-            whole_number(self.name, "replicates", replicates)
         self.backbones = Backbones(**mapping(f"methods.{self.name}.backbones", backbones))
         given = mapping(f"methods.{self.name}.components", components)
         self.components: Components = load(self.name, self.parts, given, folder=folder)
-        self.replicates = replicates
+        self.replicates = checked_replicates(self.name, replicates)
 
     def asked(self, pool: Sequence[Agent]) -> Sequence[Agent]:
         """Any agent of the pool as a backbone."""
-        return self.backbones.each(pool)
+        return [self.backbones.one(agent) for agent in pool]
 
     def named(self, pool: Sequence[Agent], key: str, *wanted: str | None) -> list[Agent]:
         """The agents that the setting `key` names, as backbones; None names nobody.
@@ -146,8 +130,11 @@ class Orchestrated(Contender):
         Raises:
             ConfigError: a name is of no agent.
         """
+        known = {agent.name: agent for agent in pool}
         given = [name for name in wanted if name is not None]
-        return self.backbones.named(pool, given, f"methods.{self.name}.{key}")
+        for name in given:
+            check_choice(f"methods.{self.name}.{key}", name, known)
+        return [self.backbones.one(known[name]) for name in given]
 
 
 class PerBackbone(Orchestrated):
@@ -227,6 +214,11 @@ def mapping(place: str, given: object) -> dict[str, Any]:
     if not isinstance(given, Mapping):
         raise ConfigError(f"{place}={given}: give keys and values, {{KEY: VALUE}}")
     return {str(key): value for key, value in given.items()}
+
+
+def checked_replicates(method: str, value: object) -> int | None:
+    """`value`, test replicates of `method`, or None for as many as set; raises as `whole_number`."""
+    return None if value is None else whole_number(method, "replicates", value)
 
 
 def whole_number(method: str, key: str, value: object, least: int = 1, most: int = 1000) -> int:

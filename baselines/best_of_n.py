@@ -45,11 +45,7 @@ class BestOfN(PerBackbone):
     samples = True
 
     def __init__(self, *, samples: int = 3, **rest: Unpack[Common]) -> None:
-        """Select among `samples`; the others as in `PerBackbone`.
-
-        Raises:
-            ConfigError: one of them is wrong.
-        """
+        """Select among `samples`; the others as in `PerBackbone`."""
         super().__init__(**rest)
         self.n = whole_number(self.name, "samples", samples)
 

@@ -63,11 +63,7 @@ class Cascade(Orchestrated):
     def __init__(
         self, *, order: Sequence[str] | None = None, verifier: str | None = None, **rest: Unpack[Common]
     ) -> None:
-        """Names of agents in their order (None: by cost), and of who judges (None: who answered).
-
-        Raises:
-            ConfigError: one of them is wrong.
-        """
+        """Names of agents in their order (None: by cost), and of who judges (None: who answered)."""
         super().__init__(**rest)
         self.order = None if order is None else names(f"methods.{self.name}.order", order)
         self.verifier = verifier
@@ -129,6 +125,5 @@ class Cascade(Orchestrated):
         return self.named(pool, "verifier", self.verifier) * len(asked) or list(asked)
 
     async def _costs(self, arena: Arena, asked: Sequence[Agent], axis: CostAxis) -> dict[str, float | None]:
-        """Mean cost of one answer on the validation items, by agent."""
         records = await alone_on_validation(arena, self.name, asked, self.components[GENERATION])
         return {name: mean_cost(rows, axis) for name, rows in records.items()}

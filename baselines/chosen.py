@@ -60,7 +60,16 @@ def fixed(name: str, variant: str, table: Mapping[str, Agent]) -> PerTask:
     return PerTask({task: SingleAgent(agent) for task, agent in table.items()}, **row)
 
 
-class BestSingle(Contender):
+class Validated(Contender):
+    """A choice among the pool's agents, each alone on validation."""
+
+    def forecast(self, ground: Ground) -> Forecast:
+        """Every agent once on validation, then the dearest on test; what two methods share is counted for both."""
+        validation = [ground.played([agent], "val") for agent in ground.agents]
+        return Forecast.total([*validation, ground.played(ground.agents, "test", times=ground.times(ground.agents))])
+
+
+class BestSingle(Validated):
     """The agent that is best over all validation items."""
 
     async def prepare(self, arena: Arena) -> Sequence[PerTask]:
@@ -75,12 +84,8 @@ class BestSingle(Contender):
         }
         return [fixed("best_single", agent.name, dict.fromkeys(arena.tasks, agent))]
 
-    def forecast(self, ground: Ground) -> Forecast:
-        """As `foreseen`."""
-        return foreseen(ground)
 
-
-class Lookup(Contender):
+class Lookup(Validated):
     """For each task the agent that is best on its validation items."""
 
     async def prepare(self, arena: Arena) -> Sequence[PerTask]:
@@ -92,16 +97,6 @@ class Lookup(Contender):
             task: {"agent": table[task].name, "accuracy_val": mean_scores(parts[task])} for task in arena.tasks
         }
         return [fixed("lookup", "", table)]
-
-    def forecast(self, ground: Ground) -> Forecast:
-        """As `foreseen`."""
-        return foreseen(ground)
-
-
-def foreseen(ground: Ground) -> Forecast:
-    """Every agent once on validation, then the dearest on test; what two methods share is counted for both."""
-    validation = [ground.played([agent], "val") for agent in ground.agents]
-    return Forecast.total([*validation, ground.played(ground.agents, "test", times=ground.times(ground.agents))])
 
 
 def mean_scores(records: Mapping[str, Sequence[Record]]) -> dict[str, float | None]:

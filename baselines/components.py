@@ -28,7 +28,6 @@ class Components:
         return sum(len(text.encode()) for text in self.texts.values())
 
     def __getitem__(self, name: str) -> str:
-        """The text of a component, as it is."""
         return self.texts[name]
 
     def fill(self, name: str, **values: str) -> str:

@@ -34,8 +34,8 @@ from baselines.components import Components, Parts
 from baselines.cot import GENERATION, alone_on_validation
 from baselines.workflow import Scaffold, Workflow, shown
 from trinity.arena import Arena
-from trinity.coordinator.quoting import MARK, quote
 from trinity.forecast import Forecast, Ground
+from trinity.quoting import MARK, quote
 from trinity.types import Agent, Completion, Message
 
 UNSEEN = "(There are none that you are shown.)"
@@ -152,7 +152,6 @@ class Planned(Scaffold):
             results += await flow.ask_all(asked)
 
     def _order(self, flow: Workflow) -> list[Message]:
-        """What the planner is asked."""
         content = self.components.fill(
             "planner",
             original_prompt=flow.question,
@@ -189,11 +188,7 @@ class Conductor(Orchestrated):
     }
 
     def __init__(self, *, planner: str | None = None, max_steps: int = 5, **rest: Unpack[Common]) -> None:
-        """`planner` names any agent of the pool (None: the backbone that is best on validation).
-
-        Raises:
-            ConfigError: a value is wrong.
-        """
+        """`planner` names any agent of the pool (None: the backbone that is best on validation)."""
         super().__init__(**rest)
         self.planner = planner
         self.max_steps = whole_number(self.name, "max_steps", max_steps, most=_MOST_STEPS)
@@ -224,7 +219,6 @@ class Conductor(Orchestrated):
         return Forecast.total([tested, *tried])
 
     def _named(self, pool: Sequence[Agent]) -> list[Agent]:
-        """The planner, where the configuration names one."""
         return self.named(pool, "planner", self.planner)
 
     def _candidates(self, workers: Sequence[Agent]) -> Sequence[Agent]:

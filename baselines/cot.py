@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from baselines.backbones import PerBackbone, joint_row
+from baselines.backbones import joint_row
 from baselines.components import Parts
-from baselines.task_only import OneCall
+from baselines.task_only import OneCall, TaskOnly
 from trinity.arena import Arena
 from trinity.types import Agent, Record
 
@@ -16,7 +16,7 @@ GENERATION = "generation_system"
 """The component that every method of the study puts before a question."""
 
 
-class ChainOfThought(PerBackbone):
+class ChainOfThought(TaskOnly):
     """Each backbone, told to work in steps."""
 
     name = "cot"
@@ -24,11 +24,7 @@ class ChainOfThought(PerBackbone):
 
     def method(self, agent: Agent) -> OneCall:
         """One call with the system message."""
-        return OneCall(agent=replace(agent, style=self.components[GENERATION]), **self.row(agent))
-
-    def reads(self) -> Sequence[int]:
-        """One call that reads no other."""
-        return (0,)
+        return super().method(replace(agent, style=self.components[GENERATION]))
 
 
 async def alone_on_validation(

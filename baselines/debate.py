@@ -54,12 +54,10 @@ class DebateRound(Scaffold):
         await flow.ask_all([(self.judge, self._case(flow, revised))])
 
     def _reply(self, flow: Workflow, other: Completion) -> list[Message]:
-        """What a debater reads who has to answer anew."""
         content = self.components.fill("debate", other_answers=shown(other), original_prompt=flow.question)
         return flow.briefed(self.components[GENERATION], content)
 
     def _case(self, flow: Workflow, revised: Sequence[Completion]) -> list[Message]:
-        """What the judge reads."""
         answers, _ = flow.listed("Answer", revised)
         content = self.components.fill("judge", original_prompt=flow.question, agent_answers=answers)
         return flow.briefed(self.components[GENERATION], content)
@@ -108,11 +106,7 @@ class MixedDebate(Orchestrated):
         judge: str | None = None,
         **rest: Unpack[Common],
     ) -> None:
-        """`pairs` of agents (None: every two backbones), and who judges (None: the first of each pair).
-
-        Raises:
-            ConfigError: one of them is wrong.
-        """
+        """`pairs` of agents (None: every two backbones), and who judges (None: the first of each pair)."""
         super().__init__(**rest)
         self.pairs = None if pairs is None else self._pairs(pairs)
         self.judge = judge

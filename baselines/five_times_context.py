@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
-from baselines.backbones import Backbones, PerBackbone, mapping, whole_number
-from baselines.task_only import OneCall
+from baselines.backbones import Backbones, Common, whole_number
+from baselines.task_only import TaskOnly
 from trinity.errors import ConfigError
 from trinity.llm.budget import OUTPUT_KEYS, output_limit
 from trinity.types import Agent
@@ -35,7 +35,8 @@ class Roomier(Backbones):
 
     factor: int = 5
 
-    def _backbone(self, agent: Agent) -> Agent:
+    def one(self, agent: Agent) -> Agent:
+        """`agent` with more room."""
         agent = self._set(agent)
         if output_limit(agent) is None:
             raise ConfigError(
@@ -49,36 +50,17 @@ class Roomier(Backbones):
         return {key: value * self.factor if key in GROWING and value else value for key, value in body.items()}
 
 
-class FiveTimesContext(PerBackbone):
+class FiveTimesContext(TaskOnly):
     """Each agent of the pool with more room for its answer."""
 
     name = "five_times_context"
 
-    def __init__(
-        self,
-        *,
-        factor: int = 5,
-        name: str | None = None,
-        backbones: Mapping[str, Any] | None = None,
-        replicates: int | None = None,
-    ) -> None:
-        """`factor` times the output cap; the others as in `PerBackbone`.
-
-        Raises:
-            ConfigError: one of them is wrong.
-        """
-        super().__init__(name=name, replicates=replicates)
-        given = mapping(f"methods.{self.name}.backbones", backbones)
-        self.backbones = Roomier(**given, factor=whole_number(self.name, "factor", factor, least=2))
+    def __init__(self, *, factor: int = 5, **rest: Unpack[Common]) -> None:
+        """`factor` times the output cap; the others as in `PerBackbone`."""
+        super().__init__(**rest)
+        times = whole_number(self.name, "factor", factor, least=2)
+        self.backbones = Roomier(self.backbones.agents, self.backbones.sampling, times)
 
     def asked(self, pool: Sequence[Agent]) -> Sequence[Agent]:
         """The chosen agents with more room."""
         return self.backbones.of(pool)
-
-    def method(self, agent: Agent) -> OneCall:
-        """One call."""
-        return OneCall(agent=agent, **self.row(agent))
-
-    def reads(self) -> Sequence[int]:
-        """One call that reads no other."""
-        return (0,)

@@ -47,11 +47,7 @@ class FiveTimesReflection(PerBackbone):
     parts: ClassVar[Parts] = {GENERATION: (), "reflection": ("input", "current_output")}
 
     def __init__(self, *, rounds: int = 5, **rest: Unpack[Common]) -> None:
-        """Play `rounds` of them; the others as in `PerBackbone`.
-
-        Raises:
-            ConfigError: one of them is wrong.
-        """
+        """Play `rounds` of them; the others as in `PerBackbone`."""
         super().__init__(**rest)
         self.rounds = whole_number(self.name, "rounds", rounds)
 

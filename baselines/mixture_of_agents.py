@@ -73,11 +73,7 @@ class MixtureOfAgents(Orchestrated):
         aggregator: str | None = None,
         **rest: Unpack[Common],
     ) -> None:
-        """Layers before the aggregator, who proposes (None: the backbones), who aggregates (None: the best of them).
-
-        Raises:
-            ConfigError: one of them is wrong.
-        """
+        """Layers before the aggregator, who proposes (None: the backbones), who aggregates (None: the best of them)."""
         super().__init__(**rest)
         self.layers = whole_number(self.name, "layers", layers, most=MOST_LAYERS)
         self.proposers = None if proposers is None else names(f"methods.{self.name}.proposers", proposers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from baselines.backbones import whole_number
+from baselines.backbones import checked_replicates, whole_number
 from trinity.arena import Arena, Contender
 from trinity.coordinator.policy import RandomPolicy
 from trinity.coordinator.protocol import Coordinator
@@ -21,7 +21,7 @@ class RandomChoice(Contender):
             ConfigError: one of them is not positive.
         """
         self._max_turns = whole_number("random", "max_turns", max_turns)
-        self._replicates = None if replicates is None else whole_number("random", "replicates", replicates)
+        self._replicates = checked_replicates("random", replicates)
 
     async def prepare(self, arena: Arena) -> Sequence[Coordinator]:
         """One method; nothing is learnt."""

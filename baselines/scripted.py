@@ -21,10 +21,11 @@ from baselines.best_of_n import BestOfN
 from baselines.components import load
 from baselines.debate import Debate
 from baselines.self_refine import SelfRefine
-from trinity.canonical import digest, sha256
+from trinity.canonical import sha256
 from trinity.llm.transports.base import Reply, Request
 from trinity.llm.transports.scripted import ScriptedTransport, reply_to
-from trinity.types import Episode, Grade, Item, Judge, Message, Redistribute, Split
+from trinity.testing.skill import SkillTask
+from trinity.types import Item, Split
 
 _QUESTION = re.compile(r"\[study (?P<item>\S+) z (?P<z>-?[0-9.]+) right (?P<right>[0-9]+)\]")
 _CANDIDATE = re.compile(r"^Candidate ([0-9]+):\n(?:\|.*\n?)*?\| Answer: ([0-9]+)", re.MULTILINE)
@@ -39,24 +40,14 @@ _STEPS: Mapping[str, type[PerBackbone]] = {
 _METHODS = {"refine": "self_refine", "selector": "best_of_n", "judge": "debate"}
 
 
-class StudyTask:
-    """Items whose difficulties are normal quantiles in a shuffled order; implements `trinity.types.Task`."""
+class StudyTask(SkillTask):
+    """Items whose difficulties are normal quantiles in a shuffled order."""
 
-    licence = "Apache-2.0"
-    redistribute: Redistribute = "yes"
-    threshold = 1.0
-    chance = 0.0
-    comparable = True
     grader = "study/1"
-
-    def __init__(self, name: str, *, n_train: int = 0, n_val: int = 0, n_test: int = 0) -> None:
-        """`n_*` are items per split."""
-        self.name = name
-        self._sizes: dict[Split, int] = {"train": n_train, "val": n_val, "test": n_test}
 
     def items(self, split: Split) -> Iterator[Item]:
         """The items of a split."""
-        size = self._sizes[split]
+        size = self.sizes[split]
         places = sorted(range(size), key=lambda number: sha256(f"{self.name}/{split}/{number}"))
         for number, place in enumerate(places):
             z = NormalDist().inv_cdf((place + 0.5) / size)
@@ -64,27 +55,10 @@ class StudyTask:
             prompt = f"[study {name} z {z:.4f} right {right}] Which number is it? End with a line `Answer: <number>`."
             yield Item(name, self.name, prompt, right, self.name, round(z, 4), "constructed")
 
-    def fingerprint(self) -> str:
-        """Hash of name and sizes, which fix the items."""
-        return digest([self.name, self._sizes])
-
-    def open(self, item: Item) -> list[Message]:
-        """The question as it is."""
-        return [{"role": "user", "content": item.prompt}]
-
-    def reply(self, item: Item, episode: Episode) -> list[Message] | None:
-        """Nothing: one answer ends an item."""
-        return None
-
     def key(self, item: Item, text: str) -> str | None:
         """The number after the last `Answer:`."""
         found = re.findall(r"Answer: ([0-9]+)", text)
         return str(found[-1]) if found else None
-
-    async def grade(self, item: Item, episode: Episode, judge: Judge | None) -> Grade:
-        """1 where the key is the target."""
-        answer = self.key(item, episode.answer or "")
-        return Grade(float(answer == item.target), answer)
 
 
 def _patterns() -> dict[str, re.Pattern[str]]:

@@ -33,11 +33,7 @@ class SelfConsistency(PerBackbone):
     samples = True
 
     def __init__(self, *, samples: int = 5, **rest: Unpack[Common]) -> None:
-        """Count `samples`; the others as in `PerBackbone`.
-
-        Raises:
-            ConfigError: one of them is wrong.
-        """
+        """Count `samples`; the others as in `PerBackbone`."""
         super().__init__(**rest)
         self.n = whole_number(self.name, "samples", samples)
 

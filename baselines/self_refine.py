@@ -78,11 +78,7 @@ class SelfRefine(PerBackbone):
     parts: ClassVar[Parts] = {GENERATION: (), "feedback": ("input", "current_output"), "refine": ("input", "history")}
 
     def __init__(self, *, rounds: int = 2, **rest: Unpack[Common]) -> None:
-        """At most `rounds` of criticism and refinement; the others as in `PerBackbone`.
-
-        Raises:
-            ConfigError: one of them is wrong.
-        """
+        """At most `rounds` of criticism and refinement; the others as in `PerBackbone`."""
         super().__init__(**rest)
         self.rounds = whole_number(self.name, "rounds", rounds)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from baselines.backbones import joint_row, whole_number
+from baselines.backbones import checked_replicates, joint_row, whole_number
 from baselines.chosen import PerTask, best_agent, validated
 from baselines.components import load
 from baselines.sampling import SELECTOR, Consensus, Selector
@@ -50,7 +50,7 @@ class CostMatchedVote(Contender):
             )
         self._temperature, self._match = temperature, match
         self._most = whole_number("vote", "most", most)
-        self._replicates = None if replicates is None else whole_number("vote", "replicates", replicates)
+        self._replicates = checked_replicates("vote", replicates)
 
     async def prepare(self, arena: Arena) -> Sequence[PerTask]:
         """Pick the agent, price one sample per task, set n."""

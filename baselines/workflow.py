@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from trinity.context import Context
 from trinity.coordinator.protocol import alone, read_turn
-from trinity.coordinator.quoting import quote
 from trinity.errors import EpisodeCapError
+from trinity.quoting import quote
 from trinity.types import Agent, Client, Completion, Episode, Item, Message, Role, Turn
 
 SILENT = "(It gave no text.)"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hydra import compose, initialize_config_dir
@@ -18,6 +21,9 @@ Compose = Callable[..., DictConfig]
 # How long a busy machine takes is nothing that a test may fail on.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+
+# As in an environment that is active: commands that are printed begin with `python`.
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Shells let jobs in the background ignore interrupts, which every process that a test starts would inherit.

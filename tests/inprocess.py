@@ -17,7 +17,7 @@ from tests.commands import ROOT
 
 PLAIN = {"NO_COLOR": "1", "COLUMNS": "200"}
 WARM = (
-    *("trinity.app", "trinity.experiment", "trinity.multirun", "trinity.llm.transports.openai_http"),
+    *("trinity.launch.app", "trinity.experiment", "trinity.launch.multirun", "trinity.llm.transports.openai_http"),
     *("evals.report.reports", "evals.report.table", "hydra.main", "matplotlib.figure"),
     *("matplotlib.backends.backend_svg", "scipy.special", "pandas", "pyarrow.parquet", "cma", "aiohttp", "uvloop"),
 )

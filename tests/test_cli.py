@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from omegaconf import DictConfig
 
-from trinity.app import hydra_command
 from trinity.cli import check_siblings, main_guard
 from trinity.config import group_options
 from trinity.errors import ConfigError, EndpointError
+from trinity.launch.app import hydra_command
 from trinity.run import USAGE
 
 ROOT = Path(__file__).parents[1]
@@ -228,9 +228,10 @@ def fail(error: BaseException) -> Callable[[], int]:
     ("error", "code", "line"),
     [
         (EndpointError("two\n lines\x1b[31m"), 2, "error: two lines\N{REPLACEMENT CHARACTER}[31m"),
-        (KeyboardInterrupt(), 130, "interrupted"),
+        (KeyboardInterrupt(), 130, "interrupted; begin again with: python -m "),
         (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "x.db"), 2, "error: No space left on device: x.db"),
         (PermissionError(errno.EACCES, os.strerror(errno.EACCES), "x.db"), 2, "error: Permission denied: x.db"),
+        (OSError(errno.EFBIG, os.strerror(errno.EFBIG), "x.log"), 2, "error: File too large: x.log"),
         (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), 2, "error: No space left on device"),
         (ValueError("a\nb"), 1, "internal error: ValueError: a b (debug=true shows the traceback)"),
         (ExceptionGroup("group", [ValueError("x"), ExceptionGroup("in", [EndpointError("y")])]), 2, "error: y"),
@@ -277,9 +278,12 @@ def test_main_guard_passes_exit_codes_on() -> None:
 
 
 @pytest.mark.parametrize("ignored", [False, True])
-def test_sigterm_ends_a_command_as_an_interrupt_does(ignored: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sigterm_ends_a_command_as_an_interrupt_does(
+    ignored: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """SIGTERM unwinds the command, also where interrupts are ignored; one line, exit code 143, the handler put back."""
     put_away: list[bool] = []
+    monkeypatch.setattr(sys, "argv", ["/suite/trinity/replay.py", "outputs/my run"])
 
     def run() -> int:
         try:
@@ -297,7 +301,8 @@ def test_sigterm_ends_a_command_as_an_interrupt_does(ignored: bool, capsys: pyte
     finally:
         signal.signal(signal.SIGINT, handlers[0])
     assert put_away == [True]
-    assert capsys.readouterr().err == "terminated\n"
+    again = "python -m trinity.replay 'outputs/my run'"
+    assert capsys.readouterr().err == f"terminated; begin again with: {again}\n"
     assert main_guard(fail(KeyboardInterrupt()), argv=[]) == 130
 
 
@@ -312,7 +317,7 @@ def test_a_stopped_run_says_how_to_go_on(command: Run) -> None:
 
     code, said = command("name=mine", task=task)
     assert code == 130
-    assert said.startswith("stopped; go on with: python -m trinity.run resume=outputs/mine/")
+    assert said.startswith("interrupted; go on with: python -m trinity.run resume=outputs/mine/")
     assert said.count("\n") == 1
     folder = said.rpartition("=")[2].strip()
     assert command(f"resume={folder}", task=task) == (130, said)

@@ -90,6 +90,8 @@ def test_files(pair: tuple[Path, Path], tmp_path: Path) -> None:
     assert done.returncode == 0
     names = ["comparison.html", "comparison.json", "comparison.md"]
     assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == names
+    written = ["page.html", *(f"new/folder/comparison.{kind}" for kind in ("json", "md", "html"))]
+    assert done.stdout.splitlines()[-1] == f"written: {', '.join(written)}"
     assert (tmp_path / "page.html").read_bytes() == (tmp_path / "new" / "folder" / "comparison.html").read_bytes()
 
 

@@ -218,7 +218,14 @@ def test_build_partial() -> None:
         ({"target": "Needing", "path": "here"}, "part: Needing: missing a required argument: 'seed'"),
         ({"target": "Needing", "seed": 1, "pth": "here"}, "part.pth: Needing knows no such key; did you mean 'path'"),
         ({"target": "Sharing", "times": "two"}, "part.times=two: must be a finite int or null"),
-        ({"size": {"_target_": "nowhere.Thing"}}, "part.size: Error locating target 'nowhere.Thing'"),
+        (
+            {"size": {"_target_": "nowhere.in_here.Thing"}},
+            "part.size: Error .* 'nowhere.in_here.Thing': there is no package nowhere here; .* on PYTHONPATH",
+        ),
+        (
+            {"size": {"_target_": "trinity.nowhere.Thing"}},
+            "part.size: Error locating target 'trinity.nowhere.Thing': No module named 'trinity.nowhere'",
+        ),
         ({"size": {"_target_": f"{__name__}.Target", "sze": 1}}, "part.size: .*unexpected keyword argument 'sze'"),
     ],
 )

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests.commands import command
-from trinity import ledger as explain
+from trinity.ledger import main
+from trinity.llm.explain import described
 from trinity.llm.store import SCHEMA
 from trinity.llm.transports.base import Request
 from trinity.runs.calls import Answer, CallTable
@@ -67,7 +68,7 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     def call(*words: str) -> tuple[int, str, str]:
         monkeypatch.chdir(folder)
         monkeypatch.setattr(sys, "argv", ["ledger", "explain", *words])
-        code = explain.main()
+        code = main()
         return code, *capsys.readouterr()
 
     return call
@@ -194,7 +195,7 @@ def test_an_ambiguous_beginning_is_refused(run: Explain, folder: Path) -> None:
 def test_hostile_text_reaches_no_terminal(text: str) -> None:
     """Control and direction characters, lone surrogates and line breaks come out escaped, in names and values."""
     for asked, stored in ((text, None), (text, LONG), (LONG, LONG + text), ("a", text)):
-        for line in explain.described(Difference(f"sampling.{text}", asked, stored)):
+        for line in described(Difference(f"sampling.{text}", asked, stored)):
             assert line.isprintable()
             assert line.isascii()
             assert len(line) < 2500

@@ -117,7 +117,7 @@ def request_of(agent: Agent, messages: Sequence[Message], context: Context) -> R
     """What the client must send, built from the design alone."""
     content = tuple(Message(role=one["role"], content=one["content"]) for one in messages)
     request = Request("faulty", agent.model, content, agent.sampling, agent.extra_body, context.replicate)
-    return request.with_sample(context.next_sample(request.hash))
+    return replace(request, sample=context.next_sample(request.hash))
 
 
 def asked(play: Play, agent: Agent) -> Request:

@@ -104,6 +104,42 @@ def lost_with_a_process(again: AskedAgain, had: list[Kill]) -> bool:
 
 
 @pytest.mark.timeout(600)
+def test_what_failed_replays_and_alone_is_asked_again(tmp_path: Path) -> None:
+    """Failed calls are kept as nobody's answer: they replay as errors, and resumed they are asked and billed on top."""
+    faults = tmp_path / "faults.json"
+    faults.write_text(json.dumps({"rates": {"server_error": 0.25}}))
+    with server(tmp_path, "--faults", str(faults)) as (url, log):
+        words = [word for word in pool_words(tmp_path, url) if not word.startswith(("trainer", "coord", "methods"))]
+        done = played("trinity.run", *words, "method=[single,random,lookup]", "retry.attempts=1", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    run, before = only_run(tmp_path), counted(log)
+    assert before.refused > 0
+    assert bill(run) == (before.received, before.answered)
+    assert "error" in statuses(run)
+    done = played("trinity.replay", str(run), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    with server(tmp_path, "--port", url.rpartition(":")[2].removesuffix("/v1")):
+        done = played("trinity.run", f"resume={run}", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    after = counted(log)
+    assert bill(run) == (after.received, after.answered)
+    assert after.asked_again == []
+    assert after.received > before.received
+    assert "error" not in statuses(run)
+
+
+def bill(run: Path) -> tuple[int, int]:
+    """Attempts that the run made and calls that it bought, as its summary says."""
+    totals = json.loads((run / "summary.json").read_bytes())["totals"]
+    return totals["attempts"], totals["paid_calls"]
+
+
+def statuses(run: Path) -> set[str]:
+    """How its episodes ended."""
+    return {record.status for record in read_records(run / "records.parquet")}
+
+
+@pytest.mark.timeout(600)
 def test_twenty_kills_change_nothing(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
     """Resumed each time, records and theta are those of a run left alone, and no stored answer was asked for again.
 

@@ -22,14 +22,16 @@ LAYERS = (
         "trinity.canonical",
         "trinity.context",
         "trinity.naming",
+        "trinity.quoting",
         "trinity.secrets",
+        "trinity.stopping",
     ),
     (
         "trinity.config",
         "trinity.cli",
-        "trinity.hydra_errors",
-        "trinity.plugins",
-        "trinity.overrides",
+        "trinity.launch.hydra_errors",
+        "trinity.launch.plugins",
+        "trinity.launch.overrides",
         "trinity.splits",
         "trinity.progress",
     ),
@@ -42,7 +44,7 @@ LAYERS = (
     ("trinity.trainers",),
     ("baselines",),
 )
-WORDS = ("trinity.types", "trinity.errors", "trinity.canonical")
+WORDS = ("trinity.types", "trinity.errors", "trinity.canonical", "trinity.quoting")
 # Who may import what besides itself; the parts of evals stand outside the layers.
 EVALS = {
     "evals.sandbox": WORDS,

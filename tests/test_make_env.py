@@ -51,6 +51,16 @@ def test_pytorch_comes_from_its_cpu_index_or_the_default_one(
     assert [CPU_INDEX in line for line in calls(tmp_path, **environment)] == indexes
 
 
+def test_the_environment_can_be_made_alone() -> None:
+    """`make env` makes what every target needs, runs nothing, and says how to enter it."""
+    planned = subprocess.run(
+        ["make", "-n", "-B", "env"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    assert "bash scripts/make_env.sh .venv >&2" in planned
+    assert planned[-1] == 'echo "ready; now: source .venv/bin/activate"'
+    assert "-m" not in " ".join(planned)
+
+
 def test_what_a_run_starts_with_is_compiled(tmp_path: Path) -> None:
     """At the end byte code is written for the libraries of every short process, each of which is installed."""
     calls(tmp_path)

@@ -11,11 +11,15 @@ import pytest
 
 from tests.commands import TINY, command
 from tests.inprocess import played
-from trinity.errors import SplitError
+from trinity.assembly import checked_items
+from trinity.errors import ConfigError, SplitError
 from trinity.splits import check_disjoint
+from trinity.testing import SkillTask
 from trinity.types import Item
 
 EVERYDAY = ("+experiment=scripted", "task=[everyday]", "data.n_train=2", "data.n_val=2", "data.n_test=2")
+NO_VOTE = "method vote is not chosen; name it in method=[...], or add it with +method=[vote]"
+NO_GSM8K = "task gsm8k is not chosen; name it in task=[...], or add it with +task=[gsm8k]"
 Play = Callable[..., CompletedProcess[str]]
 
 
@@ -56,6 +60,62 @@ class TestConfiguration:
     def test_misspelt_argument(self, tmp_path: Path) -> None:
         """A key that a class does not know is named with its place."""
         assert "did you mean" in line(tmp_path, *TINY, "+methods.vote.tmperature=1")
+
+    @pytest.mark.parametrize(
+        ("words", "told"),
+        [
+            (
+                ("+experiment=quickstart", "method=[single]", "methods.vote.most=3"),
+                f"methods.vote.most=3: {NO_VOTE}",
+            ),
+            (
+                ("method=[single]", "methods.vote.most=3"),
+                f"there is no key 'methods.vote': {NO_VOTE}",
+            ),
+            (
+                ("method=[single]", "methods.vote.name=voters"),
+                f"methods.vote.name=voters: {NO_VOTE}",
+            ),
+            (
+                ("task=[everyday]", "tasks.gsm8k.path=rows.jsonl"),
+                f"there is no key 'tasks.gsm8k': {NO_GSM8K}",
+            ),
+            (
+                ("task=[everyday]", "+tasks.gsm8k.path=rows.jsonl"),
+                f"+tasks.gsm8k.path=rows.jsonl: {NO_GSM8K}",
+            ),
+            (
+                ("+methods.vot.most=3",),
+                "methods.vot: has no _target_, and no method of that name is chosen; did you mean 'vote'?",
+            ),
+            (("+method=cot", "+method=debate"), "+method stands twice; write +method=[cot,debate]"),
+            (("+pool=ollama",), "pool has one option already; write pool=NAME, without a plus, to take another"),
+            (
+                ("--experiment", "quickstart"),
+                "there is no flag --experimental-rerun; an experiment is chosen with +experiment=NAME",
+            ),
+        ],
+    )
+    def test_words_about_what_is_not_chosen(self, words: tuple[str, ...], told: str, tmp_path: Path) -> None:
+        """Settings of a method or task that the run lacks, and words that add wrongly, are refused with the way."""
+        assert line(tmp_path, *words) == f"error: {told}"
+
+    def test_a_file_may_speak_of_what_is_not_chosen(self, tmp_path: Path) -> None:
+        """An experiment's settings of methods that the command line's list leaves out are forgotten."""
+        words = ("+experiment=quickstart", "pool=team", "method=[single,coordinator]", "plan=true")
+        done = played("trinity.run", *words, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert [word for word in ("single", "coordinator", "vote", "random") if word in done.stdout] == [
+            "single",
+            "coordinator",
+        ]
+
+    def test_a_chosen_file_without_a_class(self, tmp_path: Path) -> None:
+        """An option of the user's own that names no class is not taken for one that is not chosen."""
+        (tmp_path / "mine" / "method").mkdir(parents=True)
+        (tmp_path / "mine" / "method" / "own.yaml").write_text("# @package methods.own\nmost: 3\n")
+        text = line(tmp_path, "--config-dir", "mine", "+experiment=scripted", "+method=own")
+        assert "methods.own: has no _target_" in text
 
     def test_two_agents_of_one_name(self, tmp_path: Path) -> None:
         """Names are unique."""
@@ -118,6 +178,19 @@ class TestData:
         with pytest.raises(SplitError, match=r"a/1 \(train\) and b/2 \(test\)"):
             check_disjoint([("train", first), ("test", second)])
         check_disjoint([("train", first), ("train", second)])
+
+    def test_a_split_without_items(self, tmp_path: Path) -> None:
+        """A task that has nothing in one of its splits is named with the split."""
+        empty = "{_target_: trinity.testing.SkillTask, name: empty, n_train: 1, n_val: 0, n_test: 1}"
+        assert "task empty: its val split holds items of nothing" in line(tmp_path, *TINY, f"+tasks.empty={empty}")
+
+    def test_items_of_another_task(self) -> None:
+        """Items that name another task than the one that gives them are refused."""
+        owner, borrower = (SkillTask(name, n_train=1, n_val=1, n_test=1) for name in ("owner", "borrower"))
+        assert checked_items({"borrower": borrower})["borrower"]["test"] == ["borrower-test-0"]
+        borrower.items = owner.items  # type: ignore[method-assign]
+        with pytest.raises(ConfigError, match="task borrower: its train split holds items of owner"):
+            checked_items({"borrower": borrower})
 
 
 class TestEndpoints:

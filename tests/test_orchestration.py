@@ -136,8 +136,11 @@ class TestAnalysis:
     def test_the_report_says_it(self, run: Path) -> None:
         """The report's first sentences say which methods pay over all backbones, before any single row."""
         text = (run / "report.md").read_text("utf-8").replace("\\", "")
-        assert f"self_refine on {BY}, over all backbones: better" in text
-        assert text.index("over all backbones: better") < text.index("Of single backbones")
+        found = re.search(rf"self_refine on {BY}, over all backbones \((.+?)\): better", text)
+        assert found is not None
+        low, high = found[1].split(" to ")
+        assert {low.split()[0], high.split()[0]} <= set(MODELS)
+        assert found.start() < text.index("Of single backbones")
 
     def test_difficulty(self, found: dict[str, Any]) -> None:
         """Harder items are answered less often, in every quarter and by rank."""

@@ -18,7 +18,7 @@ from tests.evals.tasks.rows import write
 from tests.inprocess import played
 from trinity.config import find_configs, group_options
 from trinity.errors import ConfigError
-from trinity.plugins import GROUP, check_clashes, name_folders, plugins, search_folders
+from trinity.launch.plugins import GROUP, check_clashes, name_folders, plugins, search_folders
 
 BLOCK = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.DOTALL | re.MULTILINE)
 Install = Callable[..., Path]
@@ -110,6 +110,54 @@ def test_a_benchmark_of_programs_checks_its_own_solutions(acme: str, tmp_path: P
     done = command("evals.check", *words, cwd=tmp_path, PYTHONPATH=acme)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "doubles: 3/3 right\ndoubles: 3/3 answers of other items wrong\n"
+
+
+def test_own_questions_from_a_file(tmp_path: Path) -> None:
+    """The document's recipe works from a folder as its own command says: the file's answers are graded right."""
+    for path, text in blocks().items():
+        (tmp_path / "mine" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "mine" / path).write_text(text, "utf-8")
+    words = ("--config-dir", "mine/acme/conf", "task=mine")
+    done = command("evals.check", *words, cwd=tmp_path, PYTHONPATH=f"{ROOT}:{tmp_path / 'mine'}")
+    assert (done.returncode, done.stdout) == (0, "mine: 2/2 right\n"), done.stderr
+
+
+@pytest.mark.usefixtures("here")
+def test_a_comparison_on_own_questions(tmp_path: Path) -> None:
+    """Plan and run say which rows of the file were left out and why; without the package a replay says what to do."""
+    rows = [{"question": f"What is {n} times 7?", "answer": f"{7 * n}"} for n in range(2, 22)]
+    path = write(tmp_path / "rows.jsonl", [*rows, rows[0], rows[4]])
+    words = ("+experiment=acme", "task=[mine]", f"tasks.mine.path={path}", "method=[single,best_single]")
+    told = (
+        "Task mine: rows that became no items: 2 of test (another row has the same question: rows 1 and 21, 5 and 22)."
+    )
+    for more in (("plan=true",), ()):
+        done = played("trinity.run", *words, *more, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.count(told) == 1
+    run = only_run(tmp_path, "acme")
+    summary = json.loads((run / "summary.json").read_bytes())
+    accuracy = {row["variant"]: row["accuracy"] for row in summary["rows"] if row["method"] == "single"}
+    assert accuracy["careful"] == 1.0
+    assert accuracy["hasty"] == 1.0
+    done = command("trinity.replay", str(run), cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: tasks.mine: Error locating target 'acme.mine.Mine': there is no package acme here; install it, or put "
+        "the folder that holds it on PYTHONPATH\n"
+    )
+
+
+@pytest.mark.usefixtures("here")
+def test_two_coordinators_in_one_table(tmp_path: Path) -> None:
+    """The document's second coordinator is trained beside the first, and progress says whose generation it is."""
+    words = ("+experiment=acme", "trainer=sep_cma_es", "trainer.generations=1", "trainer.trajectories=1")
+    small = ("trainer.optimiser.popsize=3", "trainer.finalists=1", "trainer.reeval_replicates=1", "data.n_test=2")
+    done = played("trinity.run", *words, *small, "+method=[blind_coordinator,cot]", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((only_run(tmp_path, "acme") / "summary.json").read_bytes())
+    assert {"coordinator", "blind", "cot"} <= {row["method"] for row in summary["rows"]}
+    assert done.stderr.count("coordinator, generation 1/1") == done.stderr.count("blind, generation 1/1") == 1
 
 
 @pytest.mark.usefixtures("here")

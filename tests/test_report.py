@@ -118,7 +118,7 @@ def test_mistakes_are_one_line(folder: Path, run: Path, tmp_path: Path) -> None:
     (tmp_path / "strange" / "summary.json").write_text('{"rows": 5}')
     for words, told in (
         (["nowhere"], "nowhere is no run: it has no manifest.json"),
-        (["unfinished"], "this run is not finished; go on with it: python -m trinity.run resume=unfinished"),
+        (["unfinished"], "this run is not finished; go on with: python -m trinity.run resume=unfinished"),
         (["torn"], "summary.json is damaged"),
         (["strange"], "a file of this run is damaged or of another version"),
         (["torn", "--reference", "cot", "--card", "c"], "changes a run, not its card"),

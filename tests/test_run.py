@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -17,6 +18,7 @@ from evals.report.analysis import build_analysis
 from tests.commands import TINY, command, only_run
 from tests.inprocess import forked, played
 from trinity.errors import ConfigError
+from trinity.progress import ConsoleProgress
 from trinity.runs.checkpoint import load_policy
 from trinity.runs.records import comparable, read_records
 
@@ -142,7 +144,7 @@ class TestResume:
             return build_analysis(*given, **more)
 
         with monkeypatch.context() as patch:
-            patch.setattr("evals.report.analysis.build_analysis", interrupted)
+            patch.setattr("trinity.analysis.build_analysis", interrupted)
             done = played("trinity.run", *TINY, cwd=tmp_path)
         assert done.returncode == 130
         run = only_run(tmp_path)
@@ -159,7 +161,7 @@ class TestResume:
             raise OSError("libgomp.so.1: cannot open shared object file")
 
         with monkeypatch.context() as patch:
-            patch.setattr("evals.report.analysis.build_analysis", broken)
+            patch.setattr("trinity.analysis.build_analysis", broken)
             done = played("trinity.run", *TINY, cwd=tmp_path)
         run = only_run(tmp_path)
         assert done.returncode == 0
@@ -207,6 +209,32 @@ class TestResume:
         done = played("trinity.run", f"resume={copy}", cwd=tmp_path)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
+    def test_a_new_run_in_its_folder(self, copy: Path, tmp_path: Path) -> None:
+        """A folder that holds a run is refused to another one, and what the first had paid for stays as it was."""
+        before = {path.name: path.read_bytes() for path in copy.iterdir() if path.suffix in (".json", ".sqlite")}
+        done = played("trinity.run", *TINY, "seed=1", f"hydra.run.dir={copy}", cwd=tmp_path)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert "copy holds a run already; go on with: python -m trinity.run resume=copy, or give" in done.stderr
+        assert {name: (copy / name).read_bytes() for name in before} == before
+
+
+async def test_a_stage_speaks_while_no_episode_ends(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where all episodes of a stage end together, its line still comes now and then, with the calls so far."""
+    monkeypatch.setattr("trinity.progress.QUIET_S", 0.0)
+    calls = iter((3, 7))
+    with ConsoleProgress() as progress:
+        watch = asyncio.create_task(progress.watch(lambda: next(calls)))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        progress.stage("coordinator, generation 2", 18)
+        for _ in range(2):
+            await asyncio.sleep(0)
+        watch.cancel()
+    line = "  coordinator, generation 2: 0 of 18 episodes, {} calls"
+    assert capsys.readouterr().err.splitlines() == [line.format(3), line.format(7)]
+
 
 class TestReplay:
     """Rebuilding a run from its ledger."""
@@ -216,6 +244,7 @@ class TestReplay:
         for replay in (command, played):
             done = replay("trinity.replay", str(copy), cwd=tmp_path)
             assert done.returncode == 0, done.stderr
+            assert done.stdout.splitlines()[-1].startswith("equal: records, summary, report, trained parameters")
         assert (copy / "replay" / "report.md").read_bytes() == (copy / "report.md").read_bytes()
 
     def test_needs_only_manifest_and_ledger(self, copy: Path, tmp_path: Path) -> None:
@@ -247,6 +276,7 @@ class TestReplay:
         assert changed == 1
         done = played("trinity.replay", str(copy), cwd=tmp_path)
         assert done.returncode == 1
+        assert "equal" not in done.stdout
         assert f"call {call_id}" in done.stderr
         assert "record" in done.stderr
         assert "test#0" in done.stderr

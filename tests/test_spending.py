@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,13 @@ def uncapped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("uncapped")
     done = played("trinity.run", *TINY, cwd=folder)
     assert done.returncode == 0, done.stderr
+    (folder / "told").write_text(done.stderr)
     return only_run(folder)
+
+
+def generations(told: str) -> list[str]:
+    """What a run's progress says of its generations, without the time that is left."""
+    return re.findall(r"^(coordinator, generation .*) · [^·]* min left$", told, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -64,6 +71,10 @@ def test_a_stopped_run_goes_on_with_more_and_equals_an_uncapped_one(
     assert done.returncode == 0, done.stderr
     assert rows(run) == rows(uncapped)
     assert theta(run) == theta(uncapped)
+    held = [] if more.endswith("null") else [more]
+    assert generations(done.stderr) == generations((uncapped.parents[2] / "told").read_text())
+    assert len(generations(done.stderr)) == 2
+    assert f"resumed, with {', '.join(held) or 'no caps'}" in done.stderr
     assert more in json.loads((run / "manifest.json").read_bytes())["changes"][-1]["note"]
 
 

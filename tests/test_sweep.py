@@ -22,9 +22,9 @@ from evals.report.sweep import grids, missing, sweep_markdown
 from tests.commands import environment
 from tests.inprocess import forked, played
 from tests.served import pool_words, server
-from trinity.app import hydra_command
 from trinity.cli import main_guard
 from trinity.errors import BudgetError, EndpointError
+from trinity.launch.app import hydra_command
 from trinity.run import USAGE
 from trinity.runs import sweep as files
 from trinity.runs.ledger import Ledger
@@ -179,7 +179,7 @@ class TestEnds:
         """An interrupt ends the sweep, which says how to go on; the job is stopped and the others wait."""
         jobs.errors = {1: KeyboardInterrupt()}
         code, said = sweep("seed=0,1,2")
-        assert (code, said) == (130, f"stopped; go on with: python -m trinity.run -m resume={only_sweep()}\n")
+        assert (code, said) == (130, f"interrupted; go on with: python -m trinity.run -m resume={only_sweep()}\n")
         assert states(only_sweep()) == [("finished", 0), ("stopped", 130)]
         assert summary(only_sweep())["n_jobs"] == 3
 
@@ -223,8 +223,8 @@ class TestTables:
         live, scripted = grids(found)
         assert [line[0] for line in live.rows] == ["0", "2"]
         assert [line[0] for line in scripted.rows] == ["1"]
-        assert "live pool" in live.title
-        assert "scripted pool" in scripted.title
+        assert "live pool" in live.heading
+        assert "scripted pool" in scripted.heading
 
     def test_hostile_text_means_nothing(self) -> None:
         """Overrides and errors are shown as they are, never as markup or control characters."""
@@ -342,7 +342,7 @@ def test_jobs_in_processes_of_their_own(tmp_path: Path) -> None:
 def test_a_launchers_process_can_name_a_job(tmp_path: Path) -> None:
     """Where a launcher unpacks a job, what it has to load teaches Hydra's configuration the job's folder."""
     config = {"words": ["seed=1"], "folder": "${job_folder:${words}}"}
-    code = f"import trinity.multirun, omegaconf; print(omegaconf.OmegaConf.create({config}).folder)"
+    code = f"import trinity.launch.multirun, omegaconf; print(omegaconf.OmegaConf.create({config}).folder)"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True
     )

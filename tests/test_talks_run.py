@@ -17,9 +17,9 @@ from tests.inprocess import forked, played
 from tests.talks import FACTS, Facts
 from tests.test_killed import killed_when, stored
 from trinity.assembly import prompt_hashes
-from trinity.resume import changes_since
 from trinity.runs.ledger import Ledger
 from trinity.runs.records import comparable, read_records
+from trinity.runs.resume import changes_since
 
 POOL = """\
 _target_: trinity.llm.pool.build_pool

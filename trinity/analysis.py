@@ -6,8 +6,13 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from evals.report.analysis import build_analysis
+from evals.stats.settings import settings_of
+from evals.stats.study import COLUMNS, studies
 from trinity.runs.ledger import Ledger
+from trinity.runs.records import columns_of
 from trinity.types import Task
+from trinity.verdicts import verdicts
 
 MODELS_UP_TO = 50_000
 """Test episodes of a task up to which its mixed models, minutes of work beyond, are fitted at the end of a run."""
@@ -37,12 +42,6 @@ async def analysed(
     Raises:
         LedgerError: a row of a ledger is damaged.
     """
-    from evals.report.analysis import build_analysis
-    from evals.stats.settings import settings_of
-    from evals.stats.study import COLUMNS, studies
-    from trinity.runs.records import columns_of
-    from trinity.verdicts import verdicts
-
     agents = {str(agent["name"]): str(agent["model"]) for agent in manifest["agents"]}
     found = studies(columns_of(records.records(split="test"), COLUMNS), agents)
     judged = [row async for row in verdicts(calls, tasks, manifest["seeds"]["seed"], records)]

@@ -171,7 +171,6 @@ def interleaved(*sources: Iterator[Play]) -> Iterator[Play]:
 
 
 def _named(methods: Sequence[Method]) -> str:
-    """Method names with their variants, for a stage."""
     return ", ".join(f"{method.name} {method.variant}".rstrip() for method in methods)
 
 

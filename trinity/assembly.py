@@ -20,7 +20,7 @@ from trinity.llm.budget import Budget, Caps
 from trinity.llm.client import Rules
 from trinity.llm.retry import RetryPolicy
 from trinity.prepared import facts_of
-from trinity.runs.manifest import RunFacts, build_manifest
+from trinity.runs.manifest import circumstances
 from trinity.splits import check_disjoint
 from trinity.types import SPLITS, Agent, Bill, Item, Phase, Price, Spend, Split, Task
 
@@ -95,14 +95,16 @@ def checked_items(tasks: Mapping[str, Task], agents: Iterable[Agent] = ()) -> di
         DataError: a task's data is missing or broken.
     """
     check_disjoint(chain(shown_texts(agents), all_items(tasks)))
-    for name, task in tasks.items():
-        for split in SPLITS:
-            names = {item.task for item in task.items(split)}
-            if names != {name}:
-                raise ConfigError(f"task {name}: its {split} split holds items of {', '.join(names) or 'nothing'}")
-    return {
-        name: {split: [item.item_id for item in task.items(split)] for split in SPLITS} for name, task in tasks.items()
-    }
+    return {name: {split: _ids(task, split) for split in SPLITS} for name, task in tasks.items()}
+
+
+def _ids(task: Task, split: Split) -> list[str]:
+    """Ids of a split's items, which are all the task's own."""
+    found = [(item.task, item.item_id) for item in task.items(split)]
+    names = {name for name, _ in found}
+    if names != {task.name}:
+        raise ConfigError(f"task {task.name}: its {split} split holds items of {', '.join(names) or 'nothing'}")
+    return [item_id for _, item_id in found]
 
 
 def rules(config: DictConfig, spent: Mapping[Bill, Spend]) -> Rules:
@@ -159,20 +161,18 @@ def new_manifest(
     resolved = cast("dict[str, Any]", OmegaConf.to_container(config, resolve=True))
     asked = [*agents, agent_from(judge["agent"])] if judge else agents
     priced = sorted({agent.price.source for agent in asked if agent.price})
-    facts = RunFacts(
-        config=resolved,
-        pool_kind=pool["kind"],
-        seeds={"seed": config.seed, "data.seed": config.data.seed, "eval.seed": config.eval.seed},
-        endpoints=pool["endpoints"],
-        data={name: task.fingerprint() for name, task in tasks.items()},
-        graders={name: task.grader for name, task in tasks.items()},
-        prompts=prompt_hashes(),
-        splits=splits,
-        threads={name: engine["threads"] for name, engine in pool["endpoints"].items() if "threads" in engine},
-        price_table="; ".join(priced) or None,
-    )
     return {
-        **build_manifest(facts),
+        "config": resolved,
+        "pool_kind": pool["kind"],
+        "seeds": {"seed": config.seed, "data.seed": config.data.seed, "eval.seed": config.eval.seed},
+        "threads": {name: engine["threads"] for name, engine in pool["endpoints"].items() if "threads" in engine},
+        "endpoints": pool["endpoints"],
+        "data": {name: task.fingerprint() for name, task in tasks.items()},
+        "graders": {name: task.grader for name, task in tasks.items()},
+        "prompts": prompt_hashes(),
+        "splits": splits,
+        "price_table": "; ".join(priced) or None,
+        **circumstances(),
         "run_id": "/".join(folder.parts[-2:]),
         "folder": str(folder),
         "recipe": OmegaConf.to_container(config, resolve=False),
@@ -190,7 +190,6 @@ def new_manifest(
 
 
 def _task_facts(name: str, task: Task) -> dict[str, Any]:
-    """What the manifest keeps of a task."""
     told = {"name": name, "chance": task.chance, "licence": task.licence, "redistribute": task.redistribute}
     if judged(task):
         told["judged"] = True
@@ -199,7 +198,6 @@ def _task_facts(name: str, task: Task) -> dict[str, Any]:
 
 
 def _weights(engines: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Name, licence and hash of the weights that engines run."""
     return [
         {"name": engine["weights"], "licence": engine["licence"], "sha256": engine["weights_sha256"]}
         for engine in engines

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trinity.cli import LineParser, main_guard
+from trinity.cli import LineParser, main_guard, print_text
 from trinity.errors import ConfigError, LedgerError
 from trinity.naming import did_you_mean
 
@@ -65,6 +65,8 @@ def command() -> int:
         write_atomic(path, content)
     for part in tables:
         terminal.print(part)
+    if files:
+        print_text(f"written: {', '.join(map(str, files))}")
     return 0
 
 
@@ -89,7 +91,6 @@ def switched(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _parser() -> LineParser:
-    """The command line."""
     parser = LineParser(prog="python -m trinity.compare", description=__doc__.partition("\n")[0])
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a finished run's folder, or a sweep's")
     parser.add_argument(

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from types import UnionType
 from typing import Any, NotRequired, Union, Unpack, get_args, get_origin, get_type_hints
@@ -15,6 +16,7 @@ from typing import Any, NotRequired, Union, Unpack, get_args, get_origin, get_ty
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from trinity.errors import ConfigError, TrinityError
+from trinity.launch.plugins import search_folders
 from trinity.naming import check_choice, did_you_mean
 from trinity.types import CostAxis, StoreMode
 
@@ -206,8 +208,6 @@ def group_options(group: str) -> list[str]:
     Raises:
         ConfigError: a plug-in leads nowhere.
     """
-    from trinity.plugins import search_folders
-
     folders = [find_configs(), *search_folders()]
     found = {path.stem for folder in folders for path in (folder / group).glob("*.yaml" if group else "*/")}
     return sorted(name for name in found if not name.startswith(("_", ".")))
@@ -349,7 +349,6 @@ def _signature(target: Callable[..., Any]) -> inspect.Signature:
 
 
 def _unpacked(settings: Any) -> list[inspect.Parameter]:
-    """The keys of a TypedDict as parameters."""
     hints = get_type_hints(settings, include_extras=True)
     default = {name: None if _may_miss(settings, hint) else inspect.Parameter.empty for name, hint in hints.items()}
     return [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default[name]) for name in sorted(hints)]
@@ -371,9 +370,22 @@ def _located(node: DictConfig, place: str) -> functools.partial[Any]:
         if inner is not None:
             raise inner from error
         where = re.search(r"^full_key: (.+)$", str(error), re.MULTILINE)
-        text = re.sub(r", set env var.*|^full_key: .*", "", str(error), flags=re.MULTILINE)
-        raise ConfigError(f"{where[1] if where else place}: {text}") from error
+        text = re.sub(r", set env var.*|^full_key: .*", "", str(error), flags=re.MULTILINE).strip()
+        raise ConfigError(f"{where[1] if where else place}: {text}{_why_not(error)}") from error
     return found
+
+
+def _why_not(error: BaseException) -> str:
+    """Why a target could not be imported, and what to do where its whole package is missing."""
+    cause = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    if not isinstance(cause, ImportError):
+        return ""
+    package = (cause.name or "").partition(".")[0]
+    if isinstance(cause, ModuleNotFoundError) and package and find_spec(package) is None:
+        return f": there is no package {package} here; install it, or put the folder that holds it on PYTHONPATH"
+    return f": {cause}"
 
 
 def _first_own(error: BaseException) -> TrinityError | None:

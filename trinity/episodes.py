@@ -29,9 +29,6 @@ from trinity.types import (
     Task,
 )
 
-Judges = Callable[[Context], Judge]
-"""Gives the judge of one episode, whose context it is."""
-
 SPLIT_OF: Mapping[Phase, Split] = {"train": "train", "val": "val", "reeval": "val", "test": "test"}
 
 
@@ -83,7 +80,7 @@ class Player:
         seeds: Mapping[Phase, int],
         concurrency: int,
         replayed: Ledger | None = None,
-        judges: Judges | None = None,
+        judges: Callable[[Context], Judge] | None = None,
         say: Callable[[str], None] | None = None,
     ) -> None:
         """Keep what episodes need; `replayed` is the ledger whose ungraded episodes stay as they were.
@@ -107,9 +104,8 @@ class Player:
         known = self.ledger.record(record_key(play, self.stamp.seed))
         if known is not None and known.status not in UNGRADED:
             return known
-        failed = self._replayed.record(record_key(play, self.stamp.seed)) if self._replayed else None
-        if failed is not None and failed.status in UNGRADED:
-            self.ledger.add_record(failed)
+        failed = None if self._replayed is None else self._as_it_was(play, self._replayed)
+        if failed is not None:
             return failed
         context = Context(play.task, play.item, play.replicate, self._seeds[play.replicate.phase], order)
         episode, outcome = await self._outcome(play, context)
@@ -140,6 +136,16 @@ class Player:
             raise _first(errors) from None
         if self._stopped:
             raise self._stopped[min(self._stopped)]
+
+    def _as_it_was(self, play: Play, source: Ledger) -> Record | None:
+        """The record of an episode that `source` has ungraded, entered with the choices that came before it failed."""
+        failed = source.record(record_key(play, self.stamp.seed))
+        if failed is None or failed.status not in UNGRADED:
+            return None
+        for decision in source.decisions_of(failed):
+            self.ledger.add_decision(decision)
+        self.ledger.add_record(failed)
+        return failed
 
     async def _outcome(self, play: Play, context: Context) -> tuple[Episode, Outcome]:
         episode = Episode(None)

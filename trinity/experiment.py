@@ -16,6 +16,8 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from evals.report.table import agents_table, summary_table
+from evals.stats.methods import BOUND
 from trinity.analysis import analysed
 from trinity.arena import Arena, Contender, Heard, cost_axis
 from trinity.assembly import (
@@ -34,8 +36,8 @@ from trinity.episodes import Player, Stamp
 from trinity.errors import BudgetError, LedgerError, OfflineError, UngradedError
 from trinity.forecast import Ground
 from trinity.grading import shown
-from trinity.jobs import from_here
 from trinity.judging import Judges, Seat, check_judge, read_judge
+from trinity.launch.jobs import from_here
 from trinity.llm.budget import Caps, bounded
 from trinity.llm.client import Client
 from trinity.llm.pool import Pool
@@ -43,13 +45,14 @@ from trinity.llm.pricing import bpe_tokens
 from trinity.llm.store import OwnFirst, Store
 from trinity.pipeline import admitted, contest, publish, summarise
 from trinity.plan import confirm, foresee, plan_table
-from trinity.prepared import left_out, prepared
+from trinity.prepared import left_out, left_out_of, prepared
 from trinity.progress import ConsoleProgress, console
-from trinity.resume import alone_in, changes_since, moved_facts, saved_run
 from trinity.runs.ledger import Ledger
-from trinity.runs.manifest import add_wall_time, append_change, read_manifest, write_manifest
+from trinity.runs.manifest import add_wall_time, append_change, read_manifest, resuming, write_manifest
+from trinity.runs.resume import alone_in, changes_since, check_unused, moved_facts, saved_run
 from trinity.runs.sharing import shareable_manifest
 from trinity.runs.trackers.base import Follower, RunStart, Tracker, generation_metrics
+from trinity.stopping import PLAIN_COMMAND, command_line, run_async
 from trinity.types import Agent, Task
 
 PLAIN_WIDTH = 140
@@ -83,8 +86,7 @@ def _in_loop(main: Coroutine[Any, Any, None]) -> None:
 
         factory = uvloop.new_event_loop
     gc.freeze()
-    with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(main)
+    run_async(main, factory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,56 +116,64 @@ class _Run:
     progress: ConsoleProgress
     resumed: bool = False
     changes: list[str] = field(default_factory=list)
+    stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     async def play(self) -> None:
         """From set-up to report."""
         began = time.monotonic()
-        async with AsyncExitStack() as stack:
+        async with self.stack as stack:
             contenders = build_contenders(self.config)
             tasks = build_tasks(self.config)
             tracker: Tracker = build(self.config.tracker)
-            asked = self._asked(tasks, stack)
+            asked = self._asked(tasks)
             pool = asked.pool
             splits = checked_items(tasks, pool.agents)
             if not self._may_start(contenders, Ground(pool.agents, tasks, self.config.eval.replicates), asked):
                 return
             await stack.enter_async_context(prepared(tasks))
             stack.enter_context(alone_in(self.folder))
+            if not self.resumed:
+                check_unused(self.folder)
             follower = stack.enter_context(Follower(tracker, self.progress.say))
             await self._prepare(asked)
             judge = None if asked.judge is None else asked.judge.facts()
             now = new_manifest(self.config, self.folder, pool.settings(), pool.agents, tasks, splits, judge)
             for line in left_out(now["tasks"]):
                 self.progress.say(line)
-            ledger, manifest = self._open(now, tasks, stack)
-            arena = self._arena(asked, tasks, ledger, manifest, stack)
+            ledger, manifest = self._open(now, tasks)
+            arena = self._arena(asked, tasks, ledger, manifest)
             arena.on_generation = self._followed(follower, arena)
+            watch = asyncio.create_task(self.progress.watch(lambda: arena.counts.logical))
+            stack.callback(watch.cancel)
             self.progress.say(
                 f"run {self.folder} · pool {pool.name} ({pool.kind}): {', '.join(agent.name for agent in pool.agents)}"
             )
+            if self.resumed:
+                caps = [f"{key}={value}" for key, _, value in Caps.from_config(self.config.budget).entries()]
+                self.progress.say(f"resumed, with {', '.join(caps) or 'no caps'}")
             try:
                 await contest(arena, contenders, self._early_table(arena, manifest))
             except (BudgetError, UngradedError, OfflineError) as error:
-                told = str(error).replace("resume=RUN", f"python -m trinity.run resume={self.folder}")
+                told = str(error).replace("resume=RUN", resuming(self.folder))
                 if isinstance(error, OfflineError):
                     told = f"{told} --run {self.folder}"
-                self._publish_part(arena, told)
+                self._publish_part(arena, told.replace(command_line(), PLAIN_COMMAND))
                 raise type(error)(told) from error
             finally:
                 add_wall_time(self.folder / "manifest.json", time.monotonic() - began)
             await self._finish(arena, follower)
 
-    def _asked(self, tasks: Mapping[str, Task], stack: AsyncExitStack) -> _Asked:
-        """The pool and the judge, closed with `stack`.
+    def _asked(self, tasks: Mapping[str, Task]) -> _Asked:
+        """The pool and the judge, closed with the run.
 
         Raises:
             ConfigError: one is configured wrongly, or a task needs a judge and there is none.
         """
         pool: Pool = build(self.config.pool)
-        stack.push_async_callback(pool.close)
+        self.stack.push_async_callback(pool.close)
         judge = read_judge(self.config, pool)
         if judge is not None:
-            stack.push_async_callback(judge.close)
+            self.stack.push_async_callback(judge.close)
         check_judge(tasks, judge)
         return _Asked(pool, judge)
 
@@ -180,6 +190,8 @@ class _Run:
         agents = [*admitted(contenders, ground), *judging]
         bounded(agents, caps)
         if self.config.plan:
+            for line in left_out_of(ground.tasks):
+                self.progress.say(line)
             title = f"{self.config.name}, pool {pool.name} ({pool.kind})"
             console(PLAIN_WIDTH).print(plan_table(foresee(contenders, ground, *judging), title, agents))
             return False
@@ -201,16 +213,14 @@ class _Run:
         if len(pool.agents) == 1:
             self.progress.say(f"pool {pool.name} has one agent left: nothing can be coordinated, it is measured alone")
 
-    def _open(
-        self, now: dict[str, Any], tasks: dict[str, Task], stack: AsyncExitStack
-    ) -> tuple[Ledger, dict[str, Any]]:
+    def _open(self, now: dict[str, Any], tasks: dict[str, Task]) -> tuple[Ledger, dict[str, Any]]:
         """Ledger and manifest: made, or taken up again if nothing that shapes results has changed."""
         if self.resumed:
-            return self._reopen(now, tasks, stack)
+            return self._reopen(now, tasks)
         write_manifest(self.folder / "manifest.json", now)
-        return self._new_ledger(now, tasks, stack), now
+        return self._new_ledger(now, tasks), now
 
-    def _new_ledger(self, manifest: dict[str, Any], tasks: dict[str, Task], stack: AsyncExitStack) -> Ledger:
+    def _new_ledger(self, manifest: dict[str, Any], tasks: dict[str, Task]) -> Ledger:
         """A ledger with every item; it is under its own name only when it is whole."""
         path = self.folder / "ledger.sqlite"
         unfinished = path.with_name("ledger.new")
@@ -223,18 +233,16 @@ class _Run:
             for split, items in groupby(all_items(tasks), key=itemgetter(0)):
                 ledger.add_items(split, (item for _, item in items))
         unfinished.replace(path)
-        return stack.enter_context(Ledger.open(path))
+        return self.stack.enter_context(Ledger.open(path))
 
-    def _reopen(
-        self, now: dict[str, Any], tasks: dict[str, Task], stack: AsyncExitStack
-    ) -> tuple[Ledger, dict[str, Any]]:
+    def _reopen(self, now: dict[str, Any], tasks: dict[str, Task]) -> tuple[Ledger, dict[str, Any]]:
         path = self.folder / "manifest.json"
         manifest = read_manifest(path)
         for change in changes_since(manifest, now):
             raise LedgerError(f"{self.folder}: {change} since the run began; take it back or start a new run")
         if not (self.folder / "ledger.sqlite").exists():  # it was stopped between the two
-            return self._new_ledger(manifest, tasks, stack), manifest
-        ledger = stack.enter_context(Ledger.open(self.folder / "ledger.sqlite"))
+            return self._new_ledger(manifest, tasks), manifest
+        ledger = self.stack.enter_context(Ledger.open(self.folder / "ledger.sqlite"))
         again = ledger.delete_ungraded()
         kept = {key: now[key] for key in ("config", "recipe")}  # with the budgets and limits that were set anew
         write_manifest(path, {**manifest, **kept, "finished": False})
@@ -248,22 +256,24 @@ class _Run:
             append_change(path, moved)
         return ledger, read_manifest(path)
 
-    def _arena(
-        self, asked: _Asked, tasks: dict[str, Task], ledger: Ledger, manifest: dict[str, Any], stack: AsyncExitStack
-    ) -> Arena:
+    def _arena(self, asked: _Asked, tasks: dict[str, Task], ledger: Ledger, manifest: dict[str, Any]) -> Arena:
         config, pool, judge = self.config, asked.pool, asked.judge
         store = Store.open(Path(config.store.path), mode=config.store.mode, buyer=ledger.uid)
-        stack.callback(store.close)
+        self.stack.callback(store.close)
         answers = OwnFirst(ledger.calls, store) if self.resumed else store
         bounds = rules(config, ledger.spent())  # one budget for all who are asked
         clients = [Client(one, answers, ledger, bounds, count_tokens=bpe_tokens) for one in asked.pools]
         for client in clients:
-            stack.push_async_callback(client.close)
-        client, stamp = clients[0], Stamp(manifest["run_id"], config.name, pool.name, pool.kind, config.seed)
+            self.stack.push_async_callback(client.close)
+        client = clients[0]
+        # Progress speaks of the run, also of what it did before it was resumed.
+        client.counts.paid = ledger.totals().paid_calls
+        client.counts.logical = sum(record.n_calls for record in ledger.records() if record.method != BOUND)
+        stamp = Stamp(manifest["run_id"], config.name, pool.name, pool.kind, config.seed)
         judges = None if judge is None else Judges(clients[-1], judge.agent)
         seeds, say = phase_seeds(config), self.progress.say
         player = Player(client, ledger, stamp, seeds, config.concurrency, judges=judges, say=say)
-        policies = LivePolicies(lambda: self._encoder(stack), ledger)
+        policies = LivePolicies(self._encoder, ledger)
         return Arena(
             agents=pool.agents,
             tasks=tasks,
@@ -278,10 +288,10 @@ class _Run:
             cost_axis=config.get("cost_axis"),
         )
 
-    def _encoder(self, stack: AsyncExitStack) -> Encoder:
+    def _encoder(self) -> Encoder:
         """The encoder, built when the first policy needs it; the manifest learns what it is."""
         encoder: Encoder = build(self.config.encoder)
-        stack.callback(encoder.close)
+        self.stack.callback(encoder.close)
         path = self.folder / "manifest.json"
         write_manifest(path, {**read_manifest(path), "encoder": {**encoder.settings(), "d": encoder.d}})
         return encoder
@@ -289,8 +299,6 @@ class _Run:
     def _early_table(self, arena: Arena, manifest: dict[str, Any]) -> Callable[[str], None]:
         def tested(name: str) -> None:
             if name == "single":
-                from evals.report.table import agents_table
-
                 console(PLAIN_WIDTH).print(agents_table(summarise(arena, manifest)))
 
         return tested
@@ -326,14 +334,12 @@ class _Run:
         except Exception as error:  # noqa: BLE001 - an analysis can be made again, what was paid for cannot
             self.progress.say(
                 f"no analysis ({type(error).__name__}: {error}); once that is mended: "
-                f"python -m trinity.report {self.folder} --analyse"
+                f"{command_line('trinity.report', str(self.folder), '--analyse')}"
             )
             return None
 
     async def _finish(self, arena: Arena, follower: Follower) -> None:
         """Write what the run found, then say that it is whole; whoever follows it hears of that last."""
-        from evals.report.table import summary_table
-
         path = self.folder / "manifest.json"
         manifest = read_manifest(path)
         summary = summarise(arena, manifest)

@@ -80,7 +80,6 @@ def read_judge(config: DictConfig, pool: Pool) -> Seat | None:
 
 
 def _own_pool(given: Mapping[str, Any]) -> Pool:
-    """The judge's own pool."""
     described = given.get("pool")
     if not isinstance(described, DictConfig):
         raise ConfigError("judge=own: it has no pool; see conf/judge/own.yaml")

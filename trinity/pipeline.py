@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from evals.report.data import Source, gathered
+from evals.report.reports import write_reports
+from evals.report.summary import EFFORT, build_summary
+from evals.report.tally import COLUMNS
+from evals.stats.methods import BOUND
 from trinity.arena import Arena, Contender
+from trinity.coordinator.protocol import read_verdict
 from trinity.errors import ConfigError
 from trinity.forecast import Ground
 from trinity.prepared import left_out
@@ -58,9 +64,6 @@ async def contest(arena: Arena, contenders: Mapping[str, Contender], tested: Cal
 
 def summarise(arena: Arena, manifest: Mapping[str, Any], calls: Ledger | None = None) -> dict[str, Any]:
     """The content of `summary.json` from the ledger as it stands; `calls` has the run's calls where it is another."""
-    from evals.report.summary import build_summary
-    from evals.report.tally import COLUMNS
-
     ledger = arena.player.ledger
     played = _Played()
     for record in ledger.records():
@@ -83,23 +86,11 @@ def publish(
     *,
     calls: Ledger | None = None,
 ) -> None:
-    """Write records, summary and reports into `folder`, each whole or not at all.
-
-    Args:
-        folder: of the run, or of its rebuilt copy.
-        arena: whose ledger has the records and decisions.
-        manifest: of the run.
-        summary: as `summarise` made it.
-        analysis: what `evals.report.analysis.build_analysis` made of the records, where it did.
-        calls: the ledger that has the calls, where it is another one, as in a replay.
+    """Write records, summary and reports into `folder`, each whole or not at all; `calls` as in `summarise`.
 
     Raises:
         LedgerError: a file cannot be written.
     """
-    from evals.report.data import Source, gathered
-    from evals.report.reports import write_reports
-    from trinity.coordinator.protocol import read_verdict
-
     ledger = arena.player.ledger
     write_records(folder / "records.parquet", ledger.records(), private=bool(manifest.get("private")))
     write_json(folder / "summary.json", summary)
@@ -119,9 +110,6 @@ class _Played:
 
     def add(self, record: Record) -> None:
         """Enter one episode; the oracle's are others' again."""
-        from evals.report.summary import EFFORT
-        from evals.stats.methods import BOUND
-
         if record.method != BOUND:
             self.calls += record.n_calls
             self.weighted_tokens += record.weighted_tokens

@@ -36,7 +36,7 @@ def foresee(
 
 
 def _grading(contenders: Mapping[str, Contender], ground: Ground, judge: Agent) -> Forecast | None:
-    """Every episode on the judged tasks of `ground`, graded at its worst."""
+    """Every episode on `ground`, the part of the run's where every task is judged, graded at its worst."""
     forecasts = [contender.forecast(ground) for contender in contenders.values()]
     episodes = [forecast.episodes for forecast in forecasts if forecast is not None]
     known = len(episodes) == len(forecasts)
@@ -109,7 +109,6 @@ def _how(axis: str) -> str:
 
 
 def _why(forecasts: Forecasts, agents: Sequence[Agent]) -> str:
-    """Why the worst case is not known."""
     blind = [name for name, forecast in forecasts.items() if forecast is None]
     unpriced = [agent.name for agent in agents if agent.price is None]
     if blind:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -43,12 +43,22 @@ def facts_of(task: Task) -> dict[str, Any] | None:
     return facts
 
 
-def left_out(tasks: list[Mapping[str, Any]]) -> Iterator[str]:
+def left_out(tasks: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """A sentence for every task of a manifest (`tasks`) some of whose rows became no items."""
     for task in tasks:
-        counts = (task.get("facts") or {}).get("left_out") or {}
-        parts = [
-            f"{number} of {split} ({reason})" for split, reasons in counts.items() for reason, number in reasons.items()
-        ]
+        facts = task.get("facts") or {}
+        counts, where = facts.get("left_out") or {}, facts.get("left_out_rows") or {}
+        parts = []
+        for split, reasons in counts.items():
+            for reason, number in reasons.items():
+                place = where.get(split, {}).get(reason)
+                parts.append(f"{number} of {split} ({reason}{f': {place}' if place else ''})")
         if parts:
             yield shown(f"Task {task['name']}: rows that became no items: {', '.join(parts)}.")
+
+
+def left_out_of(tasks: Mapping[str, Task]) -> Iterator[str]:
+    """As `left_out`, of tasks that have loaded their items and are not ready to grade."""
+    names = ("left_out", "left_out_rows")
+    told = ({"name": name, "facts": {key: getattr(task, key, {}) for key in names}} for name, task in tasks.items())
+    return left_out(told)

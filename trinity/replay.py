@@ -6,32 +6,10 @@ Exit code 0: equal; 1: something differs; 2: there is nothing that can be replay
 
 from __future__ import annotations
 
-import asyncio
-import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from trinity.cli import LineParser, main_guard, own_words, readable
-from trinity.errors import LedgerError
-
-if TYPE_CHECKING:
-    from trinity.arena import Arena
-    from trinity.coordinator.policy import Policies, RecomputingPolicies
-    from trinity.judging import Judges
-    from trinity.llm.client import Client
-    from trinity.runs.ledger import Ledger
-    from trinity.types import Record
-
-SAME_THETA = 1e-9
-"""Differences of parameters that only rounding makes."""
-
-POLICIES = "checkpoint/*/best.safetensors"
-MARK = "rebuilt"
-"""File that says that a folder was made by a replay and may be emptied by the next one."""
 
 SHOWN = 10
 """Differences that are printed; the rest is counted."""
@@ -53,245 +31,17 @@ def command() -> int:
     parser.add_argument("--recompute", action="store_true", help="run encoder and head again and compare the logits")
     parser.add_argument("--out", type=Path, help="where the rebuilt files go (default: RUN/replay)")
     given = parser.parse_args(own_words())
+    from trinity.rebuild import replay
+
     with readable(given.run):
         differences = list(replay(given.run, given.out or given.run / "replay", recompute=given.recompute))
     for line in differences[:SHOWN]:
         print(line, file=sys.stderr)
     if len(differences) > SHOWN:
         print(f"... and {len(differences) - SHOWN} more", file=sys.stderr)
+    if not differences:
+        print("equal: records, summary, report, trained parameters, and the analysis up to rounding")
     return 1 if differences else 0
-
-
-def replay(run: Path, out: Path, *, recompute: bool = False) -> Iterator[str]:
-    """Rebuild `run` into `out`; a line for everything that differs.
-
-    Raises:
-        LedgerError: no finished run is there, or a call or decision is missing.
-    """
-    from trinity.runs.ledger import Ledger
-    from trinity.runs.manifest import check_finished, read_manifest
-
-    manifest = read_manifest(run / "manifest.json")
-    with Ledger.open(run / "ledger.sqlite", read_only=True) as source:
-        damaged = list(damage(source))
-        if damaged:
-            yield from damaged
-            return
-        check_finished(run, manifest)
-        yield from changed_prompts(manifest)
-        _clear(out)
-        with Ledger.create(out / "ledger.sqlite") as rebuilt:
-            summary = asyncio.run(_rebuild(run, manifest, source, rebuilt, out, recompute=recompute))
-            yield from differences(run, out, rebuilt, summary)
-
-
-def _clear(out: Path) -> None:
-    """Make room for rebuilt files: what an earlier replay left must not be taken up again."""
-    out.mkdir(parents=True, exist_ok=True)
-    if any(out.iterdir()) and not (out / MARK).exists():
-        raise LedgerError(f"{out} holds files that no replay made; give --out an empty folder")
-    (out / MARK).touch()
-    shutil.rmtree(out / "checkpoint", ignore_errors=True)
-    for file in out.glob("ledger.sqlite*"):
-        file.unlink()
-
-
-def damage(ledger: Ledger) -> Iterator[str]:
-    """A line for each stored call whose content is not what it was, with the first record that it belongs to."""
-    from trinity.runs.calls import CALL_ID_DIGITS
-
-    for request_hash in ledger.calls.damaged():
-        call_id = request_hash[:CALL_ID_DIGITS]
-        users = [record for record in ledger.records() if call_id in record.call_ids]
-        where = f"record {_place(users[0])} (and {len(users) - 1} more)" if users else "no record"
-        yield f"call {call_id}: the stored call was changed; it belongs to {where}"
-
-
-def changed_prompts(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """A line for each prompt file that is not what the run used; it can have used none that came later."""
-    from trinity.assembly import prompt_hashes
-
-    now = prompt_hashes()
-    for name, used in sorted(manifest["prompts"].items()):
-        if now.get(name) != used:
-            yield f"prompt {name}: changed since the run; take commit {manifest['git']['commit']}"
-
-
-def differences(run: Path, out: Path, rebuilt: Ledger, summary: Mapping[str, Any]) -> Iterator[str]:
-    """Lines for records, summary and policy of `run` that the rebuilt ones do not equal."""
-    from trinity.analysis import analysis_differences
-    from trinity.canonical import canonical_json
-    from trinity.runs.files import read_json
-    from trinity.runs.records import comparable, read_records
-
-    for was, now in zip_longest(read_records(run / "records.parquet"), rebuilt.records()):
-        before, after = (None if row is None else canonical_json(comparable(row)) for row in (was, now))
-        if before != after:
-            yield f"record {_place(was or now)} differs"
-    stored = read_json(run / "summary.json")
-    for key in sorted(stored.keys() | summary.keys()):
-        if canonical_json(stored.get(key)) != canonical_json(summary.get(key)):
-            yield f"summary.json: {key} differs"
-    if (run / "analysis.json").exists():
-        for where in analysis_differences(read_json(run / "analysis.json"), read_json(out / "analysis.json")):
-            yield f"analysis.json: {where} differs"
-    if (run / "report.md").read_bytes() != (out / "report.md").read_bytes():
-        yield "report.md differs"
-    places = {policy.relative_to(folder) for folder in (run, out) for policy in folder.glob(POLICIES)}
-    for place in sorted(places):
-        if (run / place).exists() and (out / place).exists():
-            yield from _policy_difference(run / place, out / place)
-        else:
-            yield f"{place}: the trained parameters are missing"
-
-
-def _policy_difference(was: Path, now: Path) -> Iterator[str]:
-    """A line when trained parameters are not the stored ones; another processor may round the last bits otherwise."""
-    import numpy as np
-
-    from trinity.runs.checkpoint import load_policy
-
-    before, after = load_policy(was)[0], load_policy(now)[0]
-    if before.tobytes() == after.tobytes():
-        return
-    if before.shape == after.shape and np.allclose(before, after, rtol=0.0, atol=SAME_THETA):
-        print(f"{was}: equal but for rounding, at most {np.max(np.abs(before - after)):.3g}")
-        return
-    yield f"{was}: the trained parameters differ"
-
-
-async def _rebuild(
-    run: Path, manifest: Mapping[str, Any], source: Ledger, rebuilt: Ledger, out: Path, *, recompute: bool
-) -> dict[str, Any]:
-    """Play the run again on its ledger and write what follows; the summary."""
-    from trinity.analysis import analysed
-    from trinity.assembly import build_contenders, node
-    from trinity.coordinator.policy import RecordedPolicies
-    from trinity.pipeline import contest, publish, summarise
-    from trinity.prepared import prepared
-
-    with ExitStack() as stack:
-        recomputing = _recomputing(manifest, source, rebuilt, stack) if recompute else None
-        policies = recomputing or RecordedPolicies((manifest["encoder"] or {}).get("d", 0), source, rebuilt)
-        arena = recorded_arena(manifest, source, rebuilt, out, policies)
-        async with prepared(arena.tasks):
-            await contest(arena, build_contenders(node(manifest["recipe"])), lambda _: None)
-            analysis = await analysed(rebuilt, source, arena.tasks, manifest)
-        summary = summarise(arena, manifest, source)
-        publish(out, arena, manifest, summary, _as_stored(run, analysis), calls=source)
-        print(f"replayed {sum(1 for _ in rebuilt.records())} records from {arena.counts.logical} stored calls")
-        if recomputing:
-            print(_recomputed(recomputing))
-    return summary
-
-
-def recorded_arena(
-    manifest: Mapping[str, Any], source: Ledger, rebuilt: Ledger, out: Path, policies: Policies
-) -> Arena:
-    """The run's ground with its items, where only the ledger answers."""
-    from trinity.arena import Arena
-    from trinity.assembly import agent_from, build_tasks, node, phase_seeds
-    from trinity.episodes import Player, Stamp
-    from trinity.progress import Silence
-    from trinity.types import SPLITS
-
-    config = node(manifest["recipe"])
-    tasks = build_tasks(config)
-    for name in tasks:
-        for split in SPLITS:
-            rebuilt.add_items(split, source.items(name, split))
-    client = _client(manifest, source, manifest["endpoints"], manifest["agents"])
-    stamp = Stamp(manifest["run_id"], config.name, manifest["pool"], manifest["pool_kind"], config.seed)
-    judges = _judges(manifest, source, client)
-    player = Player(client, rebuilt, stamp, phase_seeds(config), 1, replayed=source, judges=judges)
-    return Arena(
-        agents=[agent_from(described) for described in manifest["agents"]],
-        tasks=tasks,
-        player=player,
-        progress=Silence(),
-        seed=config.seed,
-        replicates=config.eval.replicates,
-        pool=manifest["pool"],
-        policies=policies,
-        folder=out,
-        counts=client.counts,
-        cost_axis=config.get("cost_axis"),
-    )
-
-
-def _as_stored(run: Path, analysis: dict[str, Any]) -> dict[str, Any] | None:
-    """The run's own analysis where this one agrees with it, so that reports do not differ in a rounded digit.
-
-    None where the run has none: it could not be made then, and is no part of its report.
-    """
-    from trinity.analysis import analysis_differences
-    from trinity.runs.files import read_json
-
-    if not (run / "analysis.json").exists():
-        return None
-    stored: dict[str, Any] = read_json(run / "analysis.json")
-    return analysis if any(analysis_differences(stored, analysis)) else stored
-
-
-def _recomputed(policies: RecomputingPolicies) -> str:
-    """What today's encoder and head made of the stored decisions."""
-    return (
-        f"recomputed {policies.decisions} decisions: largest logit difference {policies.largest:.3g}, "
-        f"{policies.flipped} choices would be others"
-    )
-
-
-def _judges(manifest: Mapping[str, Any], source: Ledger, client: Client) -> Judges | None:
-    """Who judged in the run, answering from its ledger."""
-    from trinity.assembly import agent_from
-    from trinity.judging import Judges
-
-    judge = manifest.get("judge")
-    if judge is None:
-        return None
-    own = _client(manifest, source, judge["endpoints"], [judge["agent"]]) if judge["own"] else client
-    return Judges(own, agent_from(judge["agent"]))
-
-
-def _client(
-    manifest: Mapping[str, Any], source: Ledger, described: Mapping[str, Any], agents: Sequence[Mapping[str, Any]]
-) -> Client:
-    """A client of the described endpoints and agents that knows the ledger's answers and nobody to ask."""
-    from trinity.assembly import agent_from
-    from trinity.llm.budget import Caps
-    from trinity.llm.client import Client, Rules
-    from trinity.llm.pool import Pool
-    from trinity.llm.retry import RetryPolicy
-    from trinity.llm.store import MemoryStore, OwnFirst
-    from trinity.llm.transports.recorded import RecordedTransport
-
-    failed = frozenset(attempt.request_hash for attempt in source.attempts())
-    endpoints = {
-        name: RecordedTransport(facts["endpoint_id"], facts["kind"], failed) for name, facts in described.items()
-    }
-    pool = Pool(manifest["pool"], [agent_from(agent) for agent in agents], endpoints)
-    answers = OwnFirst(source.calls, MemoryStore())
-    episode = Caps.from_config(manifest["recipe"].get("budget") or {}).episode
-    rules = Rules(episode=episode, retries=RetryPolicy(attempts=1))
-    return Client(pool, answers, None, rules)
-
-
-def _recomputing(manifest: Mapping[str, Any], source: Ledger, rebuilt: Ledger, stack: ExitStack) -> RecomputingPolicies:
-    """Policies that hold today's encoder and head against the ledger; closed with `stack`."""
-    from trinity.assembly import node
-    from trinity.config import build
-    from trinity.coordinator.policy import RecomputingPolicies
-
-    encoder = build(node(manifest["recipe"]).encoder)
-    stack.callback(encoder.close)
-    return RecomputingPolicies(encoder, source, rebuilt)
-
-
-def _place(record: Record | None) -> str:
-    if record is None:
-        return "(none)"
-    phase, index = record.replicate
-    return f"{record.method} {record.variant} {record.task}/{record.item_id} {phase}#{index}".replace("  ", " ")
 
 
 if __name__ == "__main__":

@@ -166,7 +166,10 @@ class Agent:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One answered call. `call_id` is the first 16 hex digits of the request hash; `cost_usd` None = price unknown."""
+    """One answered call. `call_id` is the first 16 hex digits of the request hash; `cost_usd` None = price unknown.
+
+    `latency_s` is the answered attempt's alone, from sending to answer: neither failed ones nor any wait count.
+    """
 
     text: str
     reasoning: str

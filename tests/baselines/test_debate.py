@@ -111,7 +111,7 @@ class TestCalls:
         alone = await episode(arena, ChainOfThought().method(ANN))
         record = await episode(arena, debate())
         assert [request.sample for request in script.requests[:2]] == [0, 1]
-        assert script.requests[0].with_sample(1).hash == script.requests[1].hash
+        assert replace(script.requests[0], sample=1).hash == script.requests[1].hash
         assert record.call_ids[0] == alone.call_ids[0]
         assert (len(script.requests), alone.n_calls, record.n_calls) == (5, 1, 5)
         arena.player.ledger.close()

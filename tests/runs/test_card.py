@@ -133,7 +133,7 @@ def test_names_that_are_none(make_run: MakeRun, tmp_path: Path, name: str) -> No
 def test_an_unfinished_run_has_no_card(make_run: MakeRun, tmp_path: Path) -> None:
     """The line says how to go on."""
     run = make_run(finished=False)
-    with pytest.raises(LedgerError, match="is not finished; go on with it"):
+    with pytest.raises(LedgerError, match="is not finished; go on with"):
         write_card(run, tmp_path / "cards", "c")
 
 

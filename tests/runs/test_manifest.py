@@ -14,10 +14,9 @@ import pytest
 from trinity.errors import LedgerError
 from trinity.runs import manifest as module
 from trinity.runs.manifest import (
-    RunFacts,
     add_wall_time,
     append_change,
-    build_manifest,
+    circumstances,
     git_state,
     package_versions,
     read_manifest,
@@ -29,7 +28,7 @@ from trinity.secrets import NAME
 CANARY = "sk-canary-0123456789"
 
 
-def facts(**changes: Any) -> RunFacts:
+def built(**changes: Any) -> dict[str, Any]:
     """A small run."""
     values: dict[str, Any] = {
         "config": {"trainer": {"popsize": 6}, "x": [1, None, "a"]},
@@ -40,15 +39,17 @@ def facts(**changes: Any) -> RunFacts:
         "graders": {"sums": "number/1"},
         "prompts": {"worker.txt": "1" * 64},
         "splits": {"sums": {"test": ("i1", "i2")}},
+        "endpoints": {},
+        "price_table": None,
     }
-    return RunFacts(**{**values, **changes})
+    return {**values, **changes, **circumstances()}
 
 
 def test_manifest_holds_what_the_contract_lists(tmp_path: Path) -> None:
     """Everything that a reader needs to judge a run is there and comes back from the file."""
     path = tmp_path / "manifest.json"
-    built = build_manifest(facts())
-    write_manifest(path, built)
+    made = built()
+    write_manifest(path, made)
     found = read_manifest(path)
     assert found["config"] == {"trainer": {"popsize": 6}, "x": [1, None, "a"]}
     assert found["splits"] == {"sums": {"test": ["i1", "i2"]}}
@@ -58,7 +59,7 @@ def test_manifest_holds_what_the_contract_lists(tmp_path: Path) -> None:
     assert found["machine"]["cores"] >= found["machine"]["usable_cores"] >= 1
     assert found["machine"]["memory_bytes"] > 1 << 28
     assert {"git", "python", "started", "wall_time_s", "seeds", "threads", "pool_kind", "endpoints"} <= found.keys()
-    assert set(found) == set(built)
+    assert set(found) == set(made)
 
 
 def test_missing_packages_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +71,7 @@ def test_missing_packages_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_changes_and_wall_time_add_up(tmp_path: Path) -> None:
     """Each later change stands with its time; the time of a continuation is added."""
     path = tmp_path / "manifest.json"
-    write_manifest(path, build_manifest(facts()))
+    write_manifest(path, built())
     append_change(path, "resumed with budget.usd=2")
     append_change(path, "graded again")
     add_wall_time(path, 1.5)
@@ -88,7 +89,7 @@ def test_secrets_of_the_environment_are_redacted(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv(name + "_2", "1234567890")
     path = tmp_path / "manifest.json"
     config = {"key": CANARY, "args": [f"--key={CANARY}", {f"x{CANARY}": 1}], "n": 1234567890, "kept": "sk-canary"}
-    write_manifest(path, build_manifest(facts(config=config)))
+    write_manifest(path, built(config=config))
     append_change(path, f"overrides: key={CANARY}")
     text = path.read_text()
     assert CANARY not in text
@@ -105,7 +106,7 @@ def test_a_secret_that_contains_another_is_redacted_whole(tmp_path: Path, monkey
     """No tail of the longer one stays."""
     monkeypatch.setenv("A_KEY", CANARY)
     monkeypatch.setenv("B_KEY", CANARY + "-and-the-tail")
-    write_manifest(tmp_path / "m.json", build_manifest(facts(config={"k": CANARY + "-and-the-tail"})))
+    write_manifest(tmp_path / "m.json", built(config={"k": CANARY + "-and-the-tail"}))
     assert read_manifest(tmp_path / "m.json")["config"] == {"k": "***"}
 
 
@@ -115,7 +116,7 @@ def test_a_secret_is_redacted_however_it_is_written(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("A_KEY", f"{secret}\n")
     basic = b64encode(f"me:{secret}".encode()).decode()
     texts = [quote(secret), quote(secret, safe=""), quote_plus(secret), json.dumps(secret), f"Basic {basic}"]
-    write_manifest(tmp_path / "m.json", build_manifest(facts(config={"k": texts})))
+    write_manifest(tmp_path / "m.json", built(config={"k": texts}))
     found = read_manifest(tmp_path / "m.json")["config"]["k"]
     assert found[:4] == ["***", "***", "***", '"***"']
     assert found[4].startswith("Basic bWU6***")
@@ -124,20 +125,20 @@ def test_a_secret_is_redacted_however_it_is_written(tmp_path: Path, monkeypatch:
 def test_what_a_run_calls_its_parts_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent whose name is also the value of a variable like MODEL_AUTH can be replayed: its name is left alone."""
     names = {"name": "step_by_step", "endpoint": "main-endpoint", "model": "qwen/qwen3-32b"}
-    manifest = build_manifest(facts(config={"method": {"best_single": {}}, "k": CANARY}))
+    manifest = built(config={"methods": {"best_single": {}}, "k": CANARY})
     manifest |= {"pool": "trinity-pool", "agents": [names]}
     for number, value in enumerate([*names.values(), "trinity-pool", "best_single", CANARY]):
         monkeypatch.setenv(f"AUTH_{number}", value)
     write_manifest(tmp_path / "m.json", manifest)
     found = read_manifest(tmp_path / "m.json")
     assert (found["pool"], found["agents"]) == ("trinity-pool", [names])
-    assert found["config"] == {"method": {"best_single": {}}, "k": "***"}
+    assert found["config"] == {"methods": {"best_single": {}}, "k": "***"}
 
 
 def test_short_values_are_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A variable such as USE_AUTH=false does not blank every false."""
     monkeypatch.setenv("USE_AUTH", "false")
-    write_manifest(tmp_path / "m.json", build_manifest(facts(config={"k": "false"})))
+    write_manifest(tmp_path / "m.json", built(config={"k": "false"}))
     assert read_manifest(tmp_path / "m.json")["config"] == {"k": "false"}
 
 
@@ -145,7 +146,7 @@ def test_secret_that_cannot_be_redacted_is_not_written(tmp_path: Path, monkeypat
     """A value that only appears where entries meet stops the write and is named by its variable, not shown."""
     monkeypatch.setenv("ODD_KEY", '"aaaa", "bbbb"')
     with pytest.raises(LedgerError, match="the value of ODD_KEY") as caught:
-        write_manifest(tmp_path / "m.json", build_manifest(facts(config={"k": ["aaaa", "bbbb"]})))
+        write_manifest(tmp_path / "m.json", built(config={"k": ["aaaa", "bbbb"]}))
     assert "aaaa" not in str(caught.value)
     assert not (tmp_path / "m.json").exists()
 
@@ -182,7 +183,7 @@ def test_urls_lose_their_private_parts(url: str, expected: str) -> None:
 def test_urls_in_a_manifest_lose_their_private_parts(tmp_path: Path) -> None:
     """Endpoint settings are redacted wherever a URL stands in them."""
     endpoints = {"e": {"base_url": "https://user:pw@host/v1?key=abc"}}
-    write_manifest(tmp_path / "m.json", build_manifest(facts(endpoints=endpoints)))
+    write_manifest(tmp_path / "m.json", built(endpoints=endpoints))
     assert read_manifest(tmp_path / "m.json")["endpoints"] == {"e": {"base_url": "https://host/v1"}}
 
 
@@ -225,5 +226,5 @@ def test_no_git_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 def test_manifest_is_plain_json(tmp_path: Path) -> None:
     """Any JSON reader can read it."""
-    write_manifest(tmp_path / "m.json", build_manifest(facts(config={"name": "Größe \udcff"})))
+    write_manifest(tmp_path / "m.json", built(config={"name": "Größe \udcff"}))
     assert json.loads((tmp_path / "m.json").read_text())["config"]["name"] == "Größe \udcff"

@@ -269,10 +269,8 @@ def test_rebuilt_equals_continued() -> None:
     """An optimiser rebuilt from its history goes on with the same bytes as the one that was never interrupted."""
     kept = train(SepCMAES(50, seed=9, sigma0=0.2, x0=np.ones(50), popsize=8), sphere, 7)
     kept.ask()  # a crash after asking: the same candidates come again
-    again = SepCMAES.rebuild(
-        50, seed=9, sigma0=0.2, x0=np.ones(50), popsize=8,
-        fitness_history=kept.fitness_history.tolist(), expected_mean=kept.mean,
-    )  # fmt: skip
+    again = SepCMAES(50, seed=9, sigma0=0.2, x0=np.ones(50), popsize=8)
+    again.catch_up(kept.fitness_history.tolist(), kept.mean)
     assert again.fitness_history.tobytes() == kept.fitness_history.tobytes()
     assert again.ask().tobytes() == kept.ask().tobytes()
     train(kept, sphere, 5), train(again, sphere, 5)
@@ -284,7 +282,8 @@ def test_rebuilt_from_nothing() -> None:
     """Before the first generation the history is empty, of shape (0, popsize), and rebuilds to the start."""
     fresh = SepCMAES(6, seed=1)
     assert fresh.fitness_history.shape == (0, fresh.popsize)
-    again = SepCMAES.rebuild(6, seed=1, fitness_history=fresh.fitness_history, expected_mean=fresh.mean)
+    again = SepCMAES(6, seed=1)
+    again.catch_up(fresh.fitness_history, fresh.mean)
     assert again.ask().tobytes() == fresh.ask().tobytes()
 
 
@@ -307,7 +306,7 @@ def test_rebuild_refuses_another_run(change: str) -> None:
     else:
         arguments[change] *= 2
     with pytest.raises(LedgerError, match=r"^checkpoint: ") as caught:
-        SepCMAES.rebuild(6, **arguments, fitness_history=history, expected_mean=mean)
+        SepCMAES(6, **arguments).catch_up(history, mean)
     assert "\n" not in str(caught.value)
 
 
@@ -319,7 +318,7 @@ def test_rebuilding_the_released_run_takes_seconds() -> None:
         kept.ask()
         kept.tell(fitness)
     start = time.process_time()
-    SepCMAES.rebuild(20_000, seed=42, popsize=34, fitness_history=history, expected_mean=kept.mean)
+    SepCMAES(20_000, seed=42, popsize=34).catch_up(history, kept.mean)
     assert time.process_time() - start < 2.5
 
 

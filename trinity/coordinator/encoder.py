@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
 
@@ -106,7 +106,7 @@ class Backbone:
         if path.is_dir():
             listing = {file.name: file_sha256(file) for file in sorted(path.iterdir()) if file.is_file()}
             return cls._load(str(path), f"folder:{digest(listing)[:16]}", dtype, local_files_only=True)
-        folder = gguf.converted(path, conversions or _conversions(), dtype)
+        folder = gguf.converted(path, conversions or _conversions(cache_dir()), dtype)
         identity = f"gguf:{gguf.source_sha256(folder)[:16]}"
         return cls._load(str(folder), identity, dtype, local_files_only=True)
 
@@ -375,13 +375,6 @@ class TransformersEncoder:
         """State of a transcript: the question, then what each turn added. Any text is accepted."""
         return await self._states.get(chunks)
 
-    def full_pass(self, chunks: tuple[str, ...]) -> NDArray[np.float32]:
-        """The state from a single pass over the whole input, nothing reused or kept: what tests and bench compare with.
-
-        Shape (d,).
-        """
-        return self._worker.submit(self._single_pass, chunks).result()
-
     def settings(self) -> dict[str, Any]:
         """Name, size, threads, bounds and library versions, for the manifest."""
         libraries = {library: version(library) for library in ("torch", "transformers", "tokenizers")}
@@ -400,15 +393,6 @@ class TransformersEncoder:
             vector = self._read(self._forward(last, self._prefix(prefix)))
         self.counters.states += 1
         return State(vector, sum(map(len, prefix)) + len(last))
-
-    def _single_pass(self, chunks: tuple[str, ...]) -> NDArray[np.float32]:
-        import torch
-        from transformers import DynamicCache
-
-        torch.set_num_threads(self._threads)
-        prefix, last = self._framing.pieces(chunks)
-        with torch.inference_mode():
-            return self._read(self._forward(list(chain(*prefix, last)), DynamicCache()))
 
     def _prefix(self, pieces: Sequence[list[int]]) -> DynamicCache:
         """Keys and values of all pieces, in tensors that the caller may extend."""
@@ -457,7 +441,7 @@ def from_registry(
     """
     _check_names(dtype, options)
     store = store or Weights()
-    return TransformersEncoder(Backbone.from_path(store.locate(weights), dtype, _conversions(store.cache)), **options)
+    return TransformersEncoder(Backbone.from_path(store.locate(weights), dtype, _conversions(store.folder)), **options)
 
 
 def from_path(path: str | Path, *, dtype: Dtype = "float32", **options: Any) -> TransformersEncoder:
@@ -480,9 +464,9 @@ def _check_names(dtype: str, options: Mapping[str, Any]) -> None:
     check_choice("encoder.readout", options.get("readout", "penultimate"), get_args(Readout))
 
 
-def _conversions(cache: str | None = None) -> Path:
+def _conversions(cache: Path) -> Path:
     """Where converted weights are kept: in the folder for weights, wherever that is."""
-    return (cache_dir() if cache is None else Path(cache).expanduser()) / "encoders"
+    return cache / "encoders"
 
 
 def _require_attention(backbone: Backbone) -> None:

@@ -46,23 +46,6 @@ def decision_key(policy: str, turn: int, context: Context) -> DecisionKey:
     return DecisionKey(policy, context.item.task, context.item.item_id, context.replicate, context.turn(turn))
 
 
-def decide(
-    row: DecisionKey,
-    transcript: str,
-    logits: NDArray[np.float64],
-    noise: NDArray[np.float64],
-    agents: Sequence[str],
-    tokens: int,
-    ledger: Ledger,
-) -> Choice:
-    """The choice that logits and noise give, written to the ledger."""
-    agent, role = pick(logits, noise)
-    ledger.add_decision(
-        DecisionRow(row, transcript, logits.astype(np.float32), noise, agents[agent], ROLES[role], tokens)
-    )
-    return Choice(agent, ROLES[role], tokens)
-
-
 @dataclass(frozen=True)
 class HeadPolicy:
     """Encoder + head + theta; every decision goes to the ledger."""
@@ -80,8 +63,7 @@ class HeadPolicy:
         state = await self.encoder.encode(chunks)
         logits = self.head.logits(self.theta, state.vector)
         noise = draw_noise(self.agents, turn, context, sampled=self.sampled)
-        key = decision_key(self.name, turn, context)
-        return decide(key, digest(chunks), logits, noise, self.agents, state.tokens, self.ledger)
+        return _decided(self, chunks, decision_key(self.name, turn, context), logits, noise, state.tokens)
 
 
 @dataclass(frozen=True)
@@ -95,8 +77,22 @@ class RandomPolicy:
     async def choose(self, chunks: tuple[str, ...], turn: int, context: Context) -> Choice:
         """Draw agent and role."""
         noise = draw_noise(self.agents, turn, context, sampled=True)
-        key = decision_key(self.name, turn, context)
-        return decide(key, digest(chunks), np.zeros_like(noise), noise, self.agents, 0, self.ledger)
+        return _decided(self, chunks, decision_key(self.name, turn, context), np.zeros_like(noise), noise, 0)
+
+
+def _decided(
+    policy: HeadPolicy | RandomPolicy,
+    chunks: tuple[str, ...],
+    key: DecisionKey,
+    logits: NDArray[np.float64],
+    noise: NDArray[np.float64],
+    tokens: int,
+) -> Choice:
+    """The choice that logits and noise give, written to the policy's ledger."""
+    agent, role = pick(logits, noise)
+    chosen = policy.agents[agent], ROLES[role]
+    policy.ledger.add_decision(DecisionRow(key, digest(chunks), logits.astype(np.float32), noise, *chosen, tokens))
+    return Choice(agent, ROLES[role], tokens)
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from importlib import resources
 from typing import Literal, NamedTuple, Protocol
 
 from trinity.context import Context
-from trinity.coordinator.quoting import quote
 from trinity.errors import EpisodeCapError
+from trinity.quoting import quote
 from trinity.types import Agent, Client, Completion, Episode, FinishReason, Item, Message, Role, Turn
 
 

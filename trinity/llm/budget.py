@@ -132,7 +132,7 @@ def _amount(key: str, value: Any, *, whole: bool = False) -> float | None:
     if value is None:
         return None
     number = isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
-    if not number or (whole and value != int(value)):
+    if not number or (whole and value % 1):
         raise ConfigError(f"{key}={value}: must be a {'whole ' if whole else ''}number of at least 0, or null for none")
     if value > LARGEST:
         raise ConfigError(f"{key}={value}: must be at most {LARGEST:g}, or null for none")
@@ -142,7 +142,7 @@ def _amount(key: str, value: Any, *, whole: bool = False) -> float | None:
 def output_limit(agent: Agent) -> int | None:
     """Most output tokens of one attempt, hidden ones included; None = nothing bounds them (see the module's text)."""
     visible = _cap_on_wire(agent)
-    given = {**agent.extra_body, **agent.sampling}
+    given = {**agent.sampling, **agent.extra_body}  # as on the wire
     on_top = _count(given.get("thinking_budget"))
     if visible is None or (given.get("enable_thinking") and on_top is None):
         return None

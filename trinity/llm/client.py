@@ -41,8 +41,8 @@ RECENT_CALLS = 4096
 RECENT_AGENTS = 256
 """Agents whose fixed parts are kept; a method may make agents as it goes."""
 
-GRACE_S = 10.0
-"""Seconds that an interrupted run waits for answers on the wire."""
+GRACE_S = 2.0
+"""Seconds that an interrupted run waits for answers on the wire; it has `trinity.stopping.PATIENCE_S` for all."""
 
 
 class CallLog(Protocol):
@@ -148,7 +148,6 @@ class Client:
     ) -> None:
         self.pool = pool
         self.counts = CallCounts()
-        self._graded = CallCounts()
         self._store = store
         self._ledger = ledger
         self._buyer = ledger.uid if ledger else ""
@@ -236,8 +235,8 @@ class Client:
         return made
 
     def _counts(self, context: Context) -> CallCounts:
-        """Where a call is counted: `counts` is of episodes alone."""
-        return self._graded if context.bill == GRADING else self.counts
+        """Where a call is counted: `counts` is of episodes alone, what grades is counted nowhere."""
+        return CallCounts() if context.bill == GRADING else self.counts
 
     def _reserve(self, agent: Agent, request: Request, context: Context) -> int:
         """A place in the episode's bill, if its own cap allows the call; what grades is no part of the episode."""

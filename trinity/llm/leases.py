@@ -9,8 +9,12 @@ import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trinity.runs.sqlite import Database, Row
+
+if TYPE_CHECKING:
+    import psutil
 
 LEASE_STATEMENTS = (
     """CREATE TABLE leases (
@@ -26,7 +30,7 @@ LOOK_AGAIN_S = 0.5
 """Seconds for which a process that was alive is taken to be so."""
 
 CLOCK_SLACK_S = 2.0
-"""The system tells a process's start from its boot time, which moves when the clock is set."""
+"""The system tells when it was started in whole seconds, and may tell another one the next moment."""
 
 
 class LeaseTable:
@@ -82,7 +86,7 @@ def new_owner() -> str:
     """A name for this process that no other owner ever has; others can tell from it whether the process is gone."""
     import psutil
 
-    return json.dumps([_place(), os.getpid(), psutil.Process().create_time(), secrets.token_hex(8)])
+    return json.dumps([_place(), os.getpid(), _started(psutil.Process()), secrets.token_hex(8)])
 
 
 def may_live(owner: str) -> bool:
@@ -94,12 +98,19 @@ def may_live(owner: str) -> bool:
         if place != _place():
             return True
         process = psutil.Process(pid)
-        same = abs(process.create_time() - started) < CLOCK_SLACK_S
+        same = abs(_started(process) - started) < CLOCK_SLACK_S
         return same and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
     except (ValueError, TypeError, psutil.Error):
         return True  # not to be told; it ends by itself
+
+
+def _started(process: psutil.Process) -> float:
+    """Seconds from the machine's start to the process's: a time of day would move when the clock is set."""
+    import psutil
+
+    return process.create_time() - psutil.boot_time()
 
 
 def _place() -> str:

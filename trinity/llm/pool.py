@@ -18,6 +18,7 @@ from omegaconf import OmegaConf
 from trinity.canonical import canonical_json
 from trinity.config import build
 from trinity.errors import ConfigError, EndpointError, WeightsGoneError
+from trinity.llm.budget import OUTPUT_KEYS
 from trinity.llm.limits import Limit
 from trinity.llm.prices import TABLES, lookup
 from trinity.llm.transports.base import Transport
@@ -36,7 +37,6 @@ _STEADY: Mapping[str, Any] = {"slots": 1, "prompt_cache": False}
 """Settings of an endpoint with which equal requests have equal answers, whatever else it is asked."""
 _PRICE_KEYS = tuple(field.name for field in fields(Price))
 _TABLE_KEYS = ("table", "model", "provider")
-_CAPS = ("max_tokens", "max_completion_tokens")
 _RANGES = {"temperature": (0.0, math.inf), "top_p": (0.0, 1.0)}
 
 
@@ -460,7 +460,7 @@ def checked_sampling(where: str, sampling: Any) -> dict[str, Any]:
 
 def _check_known(where: str, key: str, value: Any) -> None:
     """Refuse values of parameters that every provider reads alike; what else there is, is the provider's business."""
-    if key in _CAPS and (type(value) is not int or value < 1):
+    if key in OUTPUT_KEYS and (type(value) is not int or value < 1):
         raise ConfigError(f"{where}: `sampling.{key}` must be a whole number of tokens, at least 1, not {value!r}")
     if key in _RANGES:
         low, high = _RANGES[key]

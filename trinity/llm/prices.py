@@ -66,8 +66,8 @@ class PriceTable:
         if key is None:
             name = model if provider is None else f"{provider}/{model}"
             raise ConfigError(
-                f"the price table {self.id} knows no model {name!r}; {self._nearest(name)} "
-                "Or give input_usd, output_usd and source, or null for unknown"
+                f"the price table {self.id} knows no model {name!r}; give input_usd, output_usd and source, "
+                f"or null for unknown; {self._nearest(name)}"
             )
         return self._price(key)
 

@@ -14,6 +14,7 @@ from trinity.llm.leases import LEASE_STATEMENTS, RENEW_S, LeaseTable, new_owner
 from trinity.runs.calls import CALL_STATEMENTS, Answer, CallTable
 from trinity.runs.sqlite import Schema, open_database
 from trinity.runs.writer import Writer
+from trinity.stopping import command_line
 from trinity.types import StoreMode
 
 SCHEMA = Schema("call store", 0x54530002, (*CALL_STATEMENTS, *LEASE_STATEMENTS))
@@ -87,7 +88,7 @@ class Store:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.touch(mode=0o600)  # it holds what restricted tasks ask and are answered
             except OSError as error:
-                where = f"cannot create the store's folder {path.parent}"
+                where = f"cannot write the store {path}"
                 raise LedgerError(f"{where}: {error.strerror or error}") from error
         return cls(path, mode, buyer)
 
@@ -198,7 +199,7 @@ class Store:
         if self._writer is None:
             raise OfflineError(
                 f"call {request_hash[:16]} is not in {self.path}, and store.mode=offline lets nobody be asked; "
-                f"see: python -m trinity.ledger explain {request_hash[:16]}"
+                f"see: {command_line('trinity.ledger', 'explain', request_hash[:16])}"
             )
         return self._writer
 

@@ -55,7 +55,6 @@ def note_sha256(path: Path, cache: Path, digest: str) -> None:
 
 
 def _keep(note: Path, facts: dict[str, int | str], digest: str) -> str:
-    """Write the note; returns the hash."""
     # A note only saves time: an unwritable cache costs a second per start, not the run.
     with suppress(OSError, LedgerError):
         note.parent.mkdir(parents=True, exist_ok=True)

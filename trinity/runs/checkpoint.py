@@ -69,7 +69,6 @@ class Checkpoint:
         return None
 
     def _files(self) -> dict[int, Path]:
-        """Checkpoint files by generation."""
         if not self.folder.is_dir():
             return {}
         found = ((_NAME.fullmatch(path.name), path) for path in self.folder.iterdir())
@@ -126,11 +125,11 @@ def _make(folder: Path) -> None:
         raise LedgerError(f"cannot make {folder}: {error.strerror or error}") from error
 
 
-def load_policy(path: Path, size: int | None = None) -> tuple[NDArray[Any], dict[str, str]]:
-    """`theta` (n,) with its dtype, and the metadata; `size` is the n that the policy must have.
+def load_policy(path: Path) -> tuple[NDArray[Any], dict[str, str]]:
+    """`theta` (n,) with its dtype, and the metadata.
 
     Raises:
-        LedgerError: the file is missing or damaged, or theta has another length.
+        LedgerError: the file is missing or damaged, or holds no row of parameters.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -142,6 +141,6 @@ def load_policy(path: Path, size: int | None = None) -> tuple[NDArray[Any], dict
         raise LedgerError(f"{path} is missing or no policy: {error}") from error
     if metadata.pop(_DIGEST, None) != sha256(theta.tobytes()):
         raise LedgerError(f"{path} is damaged: theta is not what was stored")
-    if theta.ndim != 1 or size not in (None, theta.size):
-        raise LedgerError(f"{path} holds theta of shape {theta.shape}, the policy has {size} parameters")
+    if theta.ndim != 1:
+        raise LedgerError(f"{path} holds theta of shape {theta.shape}, and no row of parameters")
     return theta, metadata

@@ -91,6 +91,23 @@ def read_json(path: Path) -> Any:
         raise LedgerError(f"{path} is damaged, it holds no JSON: {error}") from error
 
 
+@contextlib.contextmanager
+def held(lock: Path, refusal: str, patience_s: float = 0.0) -> Iterator[None]:
+    """Hold a lock against other processes; the system lets go however this one ends.
+
+    Raises:
+        LedgerError: another process holds it, even after `patience_s`; says `refusal`.
+    """
+    from filelock import FileLock, Timeout
+
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(FileLock(lock, timeout=patience_s))
+        except Timeout:
+            raise LedgerError(refusal) from None
+        yield
+
+
 def file_sha256(path: Path) -> str:
     """SHA-256 (hex) of a file's bytes.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial, reduce
+from itertools import count
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -303,6 +304,15 @@ class Ledger:
         """All choices by key, streamed."""
         self.flush()
         return map(self._decision, self._reader.query("SELECT * FROM decisions ORDER BY 1, 2, 3, 4, 5, 6"))
+
+    def decisions_of(self, record: Record) -> Iterator[DecisionRow]:
+        """The choices of a record's episode by turn; none where no policy chose."""
+        policy = f"{record.method}/{record.variant}" if record.variant else record.method
+        for turn in count():
+            found = self.decision(DecisionKey(policy, record.task, record.item_id, record.replicate, turn))
+            if found is None:
+                return
+            yield found
 
     def _decision(self, found: Row) -> DecisionRow:
         return self._intact(f"the decision at {found[:6]!a}", lambda: decision_from(found))

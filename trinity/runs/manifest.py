@@ -10,16 +10,16 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from trinity.errors import LedgerError
+from trinity.launch.overrides import quoted
 from trinity.runs.files import read_json, write_json
 from trinity.secrets import MARK, SHORTEST, forms, in_environment, replaced
-from trinity.types import PoolKind
+from trinity.stopping import command_line
 
 FORMAT = 1
 PACKAGES = (
@@ -46,36 +46,15 @@ PACKAGES = (
 """Distributions whose versions are noted; those that are not installed are left out."""
 
 _GIT_TIMEOUT_S = 10.0
+_PLAIN = re.compile(r"[A-Za-z0-9_.-]*/[A-Za-z0-9_./-]*")  # without a slash it may be null or a number to Hydra
 # scheme, user info, host and path, query and fragment; user info may hold anything but the ends of an authority
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)(?:[^\s/?#]*@)?([^\s?#]*)(?:[?#]\S*)?")
 
 
-@dataclass(frozen=True, slots=True)
-class RunFacts:
-    """What only the caller knows of a run.
-
-    `config` is the resolved configuration, `seeds` by name (`seed`, `data.seed`, `eval.seed`), `threads` by user
-    (encoder, servers, ...), `endpoints` the settings of each transport, `data` the fingerprint and `graders` the
-    grader of each task, `prompts` the SHA-256 of each prompt file, `splits` the item ids of each task and split.
-    """
-
-    config: Mapping[str, Any]
-    pool_kind: PoolKind
-    seeds: Mapping[str, int]
-    threads: Mapping[str, int] = field(default_factory=dict)
-    endpoints: Mapping[str, Any] = field(default_factory=dict)
-    data: Mapping[str, str] = field(default_factory=dict)
-    graders: Mapping[str, str] = field(default_factory=dict)
-    prompts: Mapping[str, str] = field(default_factory=dict)
-    splits: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
-    price_table: str | None = None
-
-
-def build_manifest(facts: RunFacts) -> dict[str, Any]:
-    """The manifest of a run that starts now; `wall_time_s` is 0 until `add_wall_time`."""
+def circumstances() -> dict[str, Any]:
+    """What the manifest of a run that starts now says of it by itself; `wall_time_s` is 0 until `add_wall_time`."""
     commit, dirty = git_state(Path(__file__).parent)
     return {
-        **{entry.name: getattr(facts, entry.name) for entry in fields(facts)},
         "format": FORMAT,
         "git": {"commit": commit, "dirty": dirty},
         "python": sys.version.split()[0],
@@ -121,6 +100,12 @@ def read_manifest(path: Path) -> dict[str, Any]:
     return manifest
 
 
+def resuming(run: Path | str, *, sweep: bool = False) -> str:
+    """The shell's command line that goes on with a run's folder, or a sweep's."""
+    folder = str(run) if _PLAIN.fullmatch(str(run)) else quoted(str(run))
+    return command_line("trinity.run", *(["-m"] if sweep else []), f"resume={folder}")
+
+
 def check_finished(run: Path, manifest: Mapping[str, Any]) -> None:
     """Refuse the manifest of a run that may still change.
 
@@ -128,7 +113,7 @@ def check_finished(run: Path, manifest: Mapping[str, Any]) -> None:
         LedgerError: the run is not finished; says how to go on.
     """
     if not manifest.get("finished"):
-        raise LedgerError(f"{run}: this run is not finished; go on with it: python -m trinity.run resume={run}")
+        raise LedgerError(f"{run}: this run is not finished; go on with: {resuming(run)}")
 
 
 def read_finished(run: Path) -> dict[str, Any]:
@@ -236,7 +221,7 @@ def _identifiers(manifest: Mapping[str, Any]) -> set[Any]:
     """What a run calls its pool, methods and agents, their endpoints and models."""
     agents = [*manifest.get("agents", ()), (manifest.get("judge") or {}).get("agent") or {}]
     named = [agent.get(key) for agent in agents for key in ("name", "endpoint", "model")]
-    methods = manifest.get("config", {}).get("method") or ()
+    methods = manifest.get("config", {}).get("methods") or ()
     return {manifest.get("pool"), *methods, *named}
 
 

@@ -147,13 +147,11 @@ def columns_of(records: Iterable[Record], names: Collection[str]) -> Iterator[Co
 
 
 def _check_names(names: Collection[str]) -> None:
-    """ValueError for columns that no batch has."""
     if unknown := sorted(set(names) - set(BATCH_COLUMNS)):
         raise ValueError(f"no column {', '.join(unknown)}; choose from: {', '.join(BATCH_COLUMNS)}")
 
 
 def _array(name: str, values: Sequence[Any]) -> NDArray[Any]:
-    """One column of some records."""
     if name in _TYPES:
         return np.array(values, dtype=_TYPES[name])
     return np.array([None if value is None else _escaped(value) for value in values], dtype=object)
@@ -176,7 +174,6 @@ def _opened(path: Path) -> Any:
 
 
 def _records(batch: Any) -> list[Record]:
-    """The records of one of Arrow's batches."""
     return list(map(record_from_json, batch.to_pylist()))
 
 
@@ -227,7 +224,6 @@ def _escaped(text: str) -> str:
 
 
 def _schema() -> Any:
-    """The pyarrow schema: one field a column."""
     import pyarrow as pa
 
     types = {

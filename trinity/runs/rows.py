@@ -93,15 +93,7 @@ class RecordKey(NamedTuple):
     @classmethod
     def of(cls, record: Record) -> RecordKey:
         """The key of `record`."""
-        return cls(
-            record.method,
-            record.variant,
-            record.task,
-            record.split,
-            record.item_id,
-            record.replicate,
-            record.seed,
-        )
+        return cls._make(getattr(record, name) for name in cls._fields)
 
 
 @lru_cache

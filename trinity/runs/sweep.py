@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 from trinity.config import SHAPELESS, within
 from trinity.errors import LedgerError
-from trinity.runs.files import read_json, write_json
+from trinity.runs.files import held, read_json, write_json
 from trinity.runs.manifest import write_manifest
 
 State = Literal["running", "finished", "stopped", "failed"]
@@ -25,7 +25,7 @@ FORMAT = 1
 NAME_DIGITS = 12
 
 _KEY = re.compile(r"[+~]*([^=@]+)")
-_PATIENCE_S = 5.0
+_PATIENCE_S = 60.0
 
 
 def shaping(overrides: Iterable[str]) -> list[str]:
@@ -70,20 +70,9 @@ def read_sweep(sweep: Path) -> dict[str, Any]:
     return content
 
 
-@contextmanager
-def alone_at(job: Path) -> Iterator[None]:
-    """Hold a job's folder against other processes; the system lets go however this one ends.
-
-    Raises:
-        LedgerError: another process plays this job.
-    """
-    from filelock import FileLock, Timeout
-
-    try:
-        with FileLock(job / "job.lock", timeout=0):
-            yield
-    except Timeout:
-        raise LedgerError(f"{job}: another process plays this job; wait for it or stop it") from None
+def alone_at(job: Path) -> AbstractContextManager[None]:
+    """Hold a job's folder against other processes; raises as `held`."""
+    return held(job / "job.lock", f"{job}: another process plays this job; wait for it or stop it")
 
 
 def note(
@@ -142,15 +131,11 @@ def summary_of(sweep: Path) -> Iterator[dict[str, Any]]:
     Raises:
         LedgerError: it could not be written, or another process holds it for too long.
     """
-    from filelock import FileLock, Timeout
-
-    try:
-        with FileLock(sweep / "summary.lock", timeout=_PATIENCE_S * 12):
-            summary = collected(sweep)
-            write_json(sweep / "summary.json", summary)
-            yield summary
-    except Timeout:
-        raise LedgerError(f"{sweep / 'summary.json'}: another process holds it; stop that process") from None
+    refusal = f"{sweep / 'summary.json'}: another process holds it; stop that process"
+    with held(sweep / "summary.lock", refusal, _PATIENCE_S):
+        summary = collected(sweep)
+        write_json(sweep / "summary.json", summary)
+        yield summary
 
 
 def collected(sweep: Path) -> dict[str, Any]:

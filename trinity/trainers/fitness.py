@@ -83,5 +83,5 @@ async def play_generation(
     """
     items = drawn(train, arena.seed, generation, m)
     plays = [play for method in methods for play in train_plays(method, items, generation, noise)]
-    records = await arena.graded(f"generation {generation + 1}", plays)
+    records = await arena.graded(f"{methods[0].name}, generation {generation + 1}", plays)
     return [records[start : start + m] for start in range(0, len(records), m)]

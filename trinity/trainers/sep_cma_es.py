@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +43,7 @@ class SepCMAES:
     ranks better. Candidates of a generation are independent draws, hence this favours no direction.
 
     Equal arguments and fitness give equal bytes in any process of one machine; other numpy or pycma versions, or
-    another processor, may differ in the last bit, which `rebuild` detects.
+    another processor, may differ in the last bit, which `catch_up` detects.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class SepCMAES:
             ConfigError: one of them is out of range.
         """
         _check(n, seed, sigma0, popsize)
-        self._n = n
+        self._n, self._seed = n, seed
         self._popsize = default_popsize(n) if popsize is None else popsize
         self._bits = np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(_STREAM,)))
         self._es = self._strategy(_start(n, x0), sigma0)
@@ -123,7 +123,7 @@ class SepCMAES:
 
     @property
     def fitness_history(self) -> NDArray[np.float64]:
-        """Fitness as told, shape (generation, popsize); all that `rebuild` needs beside the arguments."""
+        """Fitness as told, shape (generation, popsize); all that `catch_up` needs."""
         return np.array(self._told, dtype=np.float64).reshape(self.generation, self._popsize)
 
     def ask(self) -> NDArray[np.float64]:
@@ -174,53 +174,36 @@ class SepCMAES:
             "random_state": _words(self._bits.state),
         }
 
-    @classmethod
-    def rebuild(
-        cls,
-        n: int,
-        *,
-        seed: int,
-        fitness_history: Iterable[Sequence[float]] | NDArray[np.float64],
-        expected_mean: NDArray[np.float64],
-        sigma0: float = 0.03,
-        x0: Sequence[float] | NDArray[np.float64] | None = None,
-        popsize: int | None = None,
-    ) -> Self:
-        """The optimiser as it was after `fitness_history`, by playing ask and tell again from the seed.
+    def catch_up(
+        self, fitness_history: Iterable[Sequence[float]] | NDArray[np.float64], expected_mean: NDArray[np.float64]
+    ) -> None:
+        """Become, from the start, what the optimiser was after `fitness_history`, by playing ask and tell again.
 
         Args:
-            n: as at the start, like `seed`, `sigma0`, `x0` and `popsize`.
-            seed: of the mutations.
             fitness_history: the fitness vector of each generation, shape (generation, popsize).
             expected_mean: the stored mean, shape (n,), to be met bit for bit.
-            sigma0: initial step size.
-            x0: initial mean.
-            popsize: candidates per generation.
 
         Raises:
             LedgerError: a stored vector is damaged, or the mean comes out otherwise.
-            ConfigError: an argument is out of range.
         """
-        optimiser = cls(n, seed=seed, sigma0=sigma0, x0=x0, popsize=popsize)
         for generation, fitness in enumerate(fitness_history):
-            optimiser.ask()
+            self.ask()
             try:
-                optimiser.tell(fitness)
+                self.tell(fitness)
             except ValueError as error:
                 raise LedgerError(
                     f"checkpoint: generation {generation}: {error}; resume from an older checkpoint"
                 ) from error
-        optimiser._compare(np.asarray(expected_mean, dtype=np.float64), seed)
-        return optimiser
+        self._compare(np.asarray(expected_mean, dtype=np.float64))
 
-    def _compare(self, expected: NDArray[np.float64], seed: int) -> None:
+    def _compare(self, expected: NDArray[np.float64]) -> None:
         if expected.shape == (self._n,) and expected.tobytes() == self.mean.tobytes():
             return
         what = f"shape {expected.shape} instead of ({self._n},)"
         if expected.shape == (self._n,):
             what = f"largest difference {np.max(np.abs(expected - self.mean)):.3g}"
         msg = (
-            f"checkpoint: {self.generation} generations replayed from seed {seed} do not give the stored mean "
+            f"checkpoint: {self.generation} generations replayed from seed {self._seed} do not give the stored mean "
             f"({what}); it is damaged or of another seed, sigma0, x0, popsize, processor, numpy or cma version: "
             "resume with those of its manifest.json"
         )

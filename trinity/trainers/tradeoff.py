@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
 
 from trinity.arena import Arena, Contender
 from trinity.coordinator.heads import Head
@@ -68,8 +67,7 @@ class CostTradeoff(Contender):
 
     def forecast(self, ground: Ground) -> Forecast:
         """As many coordinators as weights; what they share is counted for each."""
-        parts = [self._weighed(weight).forecast(ground) for weight in self._weights]
-        return reduce(Forecast.plus, parts)
+        return Forecast.total(self._weighed(weight).forecast(ground) for weight in self._weights)
 
     def _called(self, weight: float) -> str:
         return f"{self._name}_w{weight:g}"

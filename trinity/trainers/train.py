@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,24 +56,25 @@ class Fitted:
     cost: dict[str, float | None]
 
 
+class _Finalist(NamedTuple):
+    """A favourite of the distribution after `generation` generations, and its validation score."""
+
+    score: float
+    generation: int
+    theta: Theta
+
+
 @dataclass
 class _Finalists:
     """The best favourites so far by validation score, best first."""
 
     most: int
-    scores: list[float] = field(default_factory=list)
-    generations: list[int] = field(default_factory=list)
-    thetas: list[Theta] = field(default_factory=list)
+    best: list[_Finalist] = field(default_factory=list)
 
     def offer(self, score: float, generation: int, theta: Theta) -> None:
         """Keep theta if it is among the best; an equal earlier one stays ahead."""
-        ranked = sorted(
-            [*zip(self.scores, self.generations, self.thetas, strict=True), (score, generation, theta)],
-            key=lambda entry: (-entry[0], entry[1]),
-        )[: self.most]
-        self.scores = [entry[0] for entry in ranked]
-        self.generations = [entry[1] for entry in ranked]
-        self.thetas = [entry[2] for entry in ranked]
+        ranked = sorted([*self.best, _Finalist(score, generation, theta)], key=lambda one: (-one.score, one.generation))
+        self.best = ranked[: self.most]
 
 
 @dataclass(frozen=True)
@@ -141,21 +142,18 @@ class Training:
             arena.on_generation(problem.name, generation, payload)
             _save(problem.checkpoint, optimiser, finalists)
             left = (time.monotonic() - began) / (generation + 1 - first) * (self.generations - generation - 1)
-            arena.progress.say(_line(payload, self.generations, left, arena))
+            arena.progress.say(f"{problem.name}, {_line(payload, self.generations, left, arena)}")
         return await self._choose(problem, arena, finalists)
 
     def _start(self, problem: Problem, arena: Arena) -> tuple[SepCMAES, _Finalists]:
         finalists = _Finalists(self.finalists)
+        optimiser = self.optimiser(problem.size, seed=arena.seed)
         saved = problem.checkpoint.latest()
-        if saved is None:
-            return self.optimiser(problem.size, seed=arena.seed), finalists
-        _, arrays, state = saved
-        settings = getattr(self.optimiser, "keywords", {})
-        optimiser = SepCMAES.rebuild(
-            problem.size, seed=arena.seed, fitness_history=state["fitness"], expected_mean=arrays["mean"], **settings
-        )
-        for place, (score, generation) in enumerate(zip(state["scores"], state["generations"], strict=True)):
-            finalists.offer(score, generation, arrays[f"finalist{place}"])
+        if saved is not None:
+            _, arrays, state = saved
+            optimiser.catch_up(state["fitness"], expected_mean=arrays["mean"])
+            for place, (score, generation) in enumerate(zip(state["scores"], state["generations"], strict=True)):
+                finalists.offer(score, generation, arrays[f"finalist{place}"])
         return optimiser, finalists
 
     async def _play(
@@ -185,15 +183,14 @@ class Training:
 
     async def _choose(self, problem: Problem, arena: Arena, finalists: _Finalists) -> Fitted:
         """Re-evaluate the finalists on fresh replicates; the first of equals (the better validated) wins."""
-        replayed: list[tuple[float, list[Record]]] = []
-        for generation, theta in zip(finalists.generations, finalists.thetas, strict=True):
-            method = problem.make(theta, favourite(generation), True)  # noqa: FBT003 - as above
+        tried: list[tuple[float, list[Record]]] = []
+        for one in finalists.best:
+            method = problem.make(one.theta, favourite(one.generation), True)  # noqa: FBT003 - as above
             (records,) = await arena.validate(method, phase="reeval", replicates=self.reeval_replicates)
-            replayed.append((self._fitness(records, arena), records))
-        best = max(range(len(replayed)), key=lambda place: replayed[place][0])
-        records = replayed[best][1]
-        theta, generation = finalists.thetas[best], finalists.generations[best]
-        return Fitted(theta, generation, mean_score(records), arena.mean_costs(records))
+            tried.append((self._fitness(records, arena), records))
+        place = max(range(len(tried)), key=lambda place: tried[place][0])
+        chosen, records = finalists.best[place], tried[place][1]
+        return Fitted(chosen.theta, chosen.generation, mean_score(records), arena.mean_costs(records))
 
 
 def favourite(generation: int) -> str:
@@ -222,11 +219,11 @@ def _payload(
 
 
 def _save(checkpoint: Checkpoint, optimiser: SepCMAES, finalists: _Finalists) -> None:
-    thetas = {f"finalist{place}": theta for place, theta in enumerate(finalists.thetas)}
+    thetas = {f"finalist{place}": one.theta for place, one in enumerate(finalists.best)}
     state = {
         "fitness": optimiser.fitness_history.tolist(),
-        "scores": finalists.scores,
-        "generations": finalists.generations,
+        "scores": [one.score for one in finalists.best],
+        "generations": [one.generation for one in finalists.best],
     }
     checkpoint.save(optimiser.generation, {**optimiser.arrays(), **thetas}, state)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, get_args
 
 from trinity.runs.calls import CALL_ID_DIGITS, message_json
@@ -58,10 +58,6 @@ class Request:
     def call_id(self) -> str:
         """The first 16 hex digits of the hash."""
         return self.hash[:CALL_ID_DIGITS]
-
-    def with_sample(self, sample: int) -> Request:
-        """The same request as the `sample`-th of its episode."""
-        return replace(self, sample=sample)
 
     @property
     def seed(self) -> int:

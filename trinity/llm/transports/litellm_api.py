@@ -53,6 +53,10 @@ from trinity.secrets import NAME, in_environment
 from trinity.types import FinishReason, PoolKind, Usage
 
 _OURS = frozenset({"api_key", "api_base", "base_url", "timeout", "extra_headers", "deployment_id", "drop_params"})
+_WHERE = re.compile(
+    r"api_version|organization|project_id|region_name|space_id|tenant_id|(aws|azure|vertex|watsonx)_\w+"
+)
+"""Arguments that say where, and as whose guest, an endpoint is asked: they alone need not be a part of the request."""
 _REASONING_COUNTS = frozenset(
     {"reasoning_tokens", "thinking_tokens", "thoughtsTokenCount", "thoughts_token_count", "reasoningTokens"}
 )
@@ -78,7 +82,8 @@ class LiteLLM:
     An agent's model has its provider in front, as litellm's documentation writes it (`anthropic/claude-sonnet-4-6`).
     `sampling` and `extra_body` become litellm's arguments, which hands what it does not know on to the provider;
     arguments that steer litellm itself are refused there. `options` are further arguments for the whole endpoint that
-    are no secret (`api_version`, `aws_region_name`, `vertex_project`). The key is read from the environment variable
+    are no secret and say where it is (`api_version`, `aws_region_name`, `vertex_project`); they are no part of the
+    request hash, so that what shapes an answer is refused there. The key is read from the environment variable
     `api_key_env` at the first call; without one litellm looks for the provider's own variables.
 
     `send_seed` is off because many providers refuse seeds, `drop_params` because a parameter that is silently dropped
@@ -158,6 +163,11 @@ class LiteLLM:
         for name in self._options:
             if name in _OURS:
                 raise ConfigError(f"options: {name} has a setting of its own")
+            if not _WHERE.fullmatch(name):
+                raise ConfigError(
+                    f"options: {name} does not say where the endpoint is; what shapes an answer stands under an "
+                    "agent's sampling or extra_body, which answers are stored by"
+                )
             if NAME.search(name):
                 raise ConfigError(f"options: {name} is a secret and must not stand in a config; use api_key_env")
 
@@ -243,7 +253,9 @@ class LiteLLM:
             content = _content(response)
             refused = read_refusal(response.status_code, decode(content), content)
             if refused is not None:
-                return self._refusal(refused, error, response.headers.get("Retry-After"))
+                headers = response.headers
+                retry_after = read_retry_after(headers.get("Retry-After"), headers.get("Date"))
+                return self._refusal(refused, error, retry_after)
         broken = self._broken(chain)
         if broken is not None:
             return broken
@@ -254,7 +266,7 @@ class LiteLLM:
             return TransportError("malformed", self._told("no complete answer", error), status=200)
         return self._never_sent(error, chain)
 
-    def _refusal(self, refused: Refused, error: Exception, retry_after: str | None) -> Reply | TransportError:
+    def _refusal(self, refused: Refused, error: Exception, retry_after: float | None) -> Reply | TransportError:
         kind, status, finish = refused.kind, refused.status, refused.finish
         if kind == "bad_request" and finish is None:
             finish = _finish_by_class(error)
@@ -265,7 +277,7 @@ class LiteLLM:
         detail = f"{self._endpoint_id}: HTTP {refused.status}: {self._short(refused.words) or 'no error text'}"
         if kind == "fatal":
             detail = f"{detail}; {self._what_to_set(status)}"
-        return TransportError(kind, detail, retry_after=read_retry_after(retry_after), status=refused.status)
+        return TransportError(kind, detail, retry_after=retry_after, status=refused.status)
 
     def _broken(self, chain: list[BaseException]) -> TransportError | None:
         """An attempt that ended without a complete HTTP answer."""
@@ -488,7 +500,6 @@ def _mended(usage: Any, raw: Any) -> tuple[dict[str, Any] | None, bool]:
 
 
 def _names(value: Any) -> set[str]:
-    """Every key in a decoded JSON value."""
     names: set[str] = set()
     left = [value]
     while left:

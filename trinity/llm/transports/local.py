@@ -172,7 +172,6 @@ class LocalServer:
         )
 
     def _options(self, path: Path) -> dict[str, Any]:
-        """What the child is told."""
         return {
             "path": str(path),
             "threads": self._threads,
@@ -284,7 +283,6 @@ class _Engine:
 
 
 def _last_line(log: IO[bytes]) -> str:
-    """What the child wrote last."""
     log.seek(0)
     lines = log.read().decode("utf-8", "replace").split("\n")
     return next((line.strip() for line in reversed(lines) if line.strip()), "it ended without a word")

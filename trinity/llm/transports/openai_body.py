@@ -143,7 +143,6 @@ def read_finish(reason: str | None) -> FinishReason:
 
 
 def _said(message: Any) -> tuple[str, str]:
-    """Text and reasoning of a message."""
     content = message.get("content")
     reasoning = _text(message.get("reasoning_content") or message.get("reasoning"))
     if isinstance(content, list):
@@ -287,15 +286,25 @@ def _finish_of(status: int, kind: ErrorKind, label: str, words: str, error: Any)
     return None
 
 
-def read_retry_after(value: str | None) -> float | None:
-    """Seconds from a Retry-After header, which holds seconds or a date; None when it holds neither."""
+def read_retry_after(value: str | None, date: str | None = None) -> float | None:
+    """Seconds from a Retry-After header, which holds seconds or a date; None when it holds neither.
+
+    A date is counted from the Date header of the same answer, where it has one: the clock here may be set wrong.
+    """
     if value is None:
         return None
     try:
         seconds = float(value)
     except ValueError:
         try:
-            seconds = parsedate_to_datetime(value).timestamp() - time.time()
+            seconds = parsedate_to_datetime(value).timestamp() - (_timestamp(date) or time.time())
         except (ValueError, TypeError, OverflowError):
             return None
     return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+def _timestamp(date: str | None) -> float | None:
+    try:
+        return None if date is None else parsedate_to_datetime(date).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None

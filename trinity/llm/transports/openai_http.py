@@ -129,7 +129,9 @@ class OpenAIHTTP:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             broken = self._broken(error)
         else:
-            return self._read(response.status, response.headers.get("Retry-After"), content)
+            told = response.headers
+            retry_after = read_retry_after(told.get("Retry-After"), told.get("Date"))
+            return self._read(response.status, retry_after, content)
         # Not in the handler: aiohttp's exceptions hold the whole URL, and none of them may become this one's context.
         raise broken
 
@@ -223,7 +225,7 @@ class OpenAIHTTP:
                 raise TransportError("malformed", detail, status=response.status)
         return bytes(content)
 
-    def _read(self, status: int, retry_after: str | None, content: bytes) -> Reply:
+    def _read(self, status: int, retry_after: float | None, content: bytes) -> Reply:
         """The answer in a body, or the reply that a refused request amounts to.
 
         Raises:
@@ -238,7 +240,7 @@ class OpenAIHTTP:
         detail = f"{self._shown_url}: HTTP {refused.status}: {self._short(refused.words) or 'no error text'}"
         if refused.kind == "fatal":
             detail = f"{detail}; {self._what_to_set(refused.status)}"
-        raise TransportError(refused.kind, detail, retry_after=read_retry_after(retry_after), status=refused.status)
+        raise TransportError(refused.kind, detail, retry_after=retry_after, status=refused.status)
 
     def _answer(self, body: Any, content: bytes, status: int) -> Reply:
         if body is None:
@@ -260,7 +262,10 @@ class OpenAIHTTP:
         """An attempt that ended without a complete HTTP answer."""
         import aiohttp
 
-        told = self._short(str(error)) or f"no complete answer within {self._timeouts['total_s']} s"
+        told = (
+            self._short(str(error).replace(" ssl:default", ""))
+            or f"no complete answer within {self._timeouts['total_s']} s"
+        )
         detail = f"{self._shown_url}: {type(error).__name__}: {told}"
         if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
             return TransportError("connection", f"{detail}; lower `concurrency`, or raise the limit of `ulimit -n`")

@@ -9,7 +9,10 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from trinity.config import dotted_keys, group_options, schema_keys
 from trinity.errors import ConfigError
+from trinity.launch.overrides import LISTED, not_chosen
+from trinity.naming import did_you_mean
 
 if TYPE_CHECKING:
     from hydra.errors import MissingConfigException, OverrideParseException
@@ -54,6 +57,8 @@ def explain(error: BaseException) -> str:
         return f"{_source(error)}there is no key {_unknown_key(cause)}"
     if isinstance(cause, oc.OmegaConfBaseException):
         return f"{_source(error)}{cause.full_key or 'configuration'}: {_first_line(cause)}"
+    if twice := re.match(r"Multiple values for (\w+)\.", str(error)):
+        return f"{twice[1]} has one option already; write {twice[1]}=NAME, without a plus, to take another"
     return _without_advice(str(error)) + _near_group(str(error))
 
 
@@ -73,9 +78,6 @@ _FEW, _NEAR = 4, 0.75
 
 
 def _missing_option(error: MissingConfigException) -> str:
-    from trinity.config import group_options
-    from trinity.naming import did_you_mean
-
     group, _, option = (error.missing_cfg_file or "").removesuffix(".yaml").rpartition("/")
     options = error.options or group_options(group)
     if not group or not options:
@@ -89,11 +91,10 @@ def _missing_option(error: MissingConfigException) -> str:
 def _unknown_key(error: ConfigKeyError | ConfigAttributeError) -> str:
     from omegaconf import DictConfig
 
-    from trinity.config import dotted_keys, group_options, schema_keys
-    from trinity.naming import did_you_mean
-
     key = str(error.full_key or error.key)
-    parent, dot, _ = key.rpartition(".")
+    parent, dot, name = key.rpartition(".")
+    if parent in LISTED and name in group_options(LISTED[parent]):
+        return f"'{key}': {not_chosen(LISTED[parent], name)}"
     node = error.parent_node
     near = dotted_keys(node, parent + dot) if isinstance(node, DictConfig) else []
     return f"'{key}'; {did_you_mean(key, [*near, *schema_keys(), *group_options('')])}"
@@ -107,9 +108,6 @@ def _parser_said(error: OverrideParseException) -> str:
 
 
 def _near_group(text: str) -> str:
-    from trinity.config import group_options
-    from trinity.naming import did_you_mean
-
     found = re.search(r"Could not override '(\w+)'\. No match in the defaults list", text)
     groups = group_options("")
     return f" {did_you_mean(found[1], groups)}" if found and found[1] not in groups else ""

@@ -11,8 +11,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from trinity.config import RESUMABLE, within
 from trinity.errors import ConfigError, LedgerError
+from trinity.runs.files import held
 from trinity.runs.ledger import ungraded_in
-from trinity.runs.manifest import read_manifest, redact_url
+from trinity.runs.manifest import read_manifest, redact_url, resuming
 
 
 def saved_run(cfg: DictConfig, overrides: list[str]) -> tuple[Path, DictConfig, list[str]]:
@@ -20,9 +21,11 @@ def saved_run(cfg: DictConfig, overrides: list[str]) -> tuple[Path, DictConfig, 
 
     Raises:
         LedgerError: there is no run in that folder, or nothing is left to do in it.
-        ConfigError: the command line asks for something that the saved configuration rules.
+        ConfigError: it is a sweep, or the command line asks for something that the saved configuration rules.
     """
     folder = Path(cfg.resume)
+    if (folder / "sweep.json").exists():
+        raise ConfigError(f"{folder} is a sweep; go on with: {resuming(folder, sweep=True)}")
     manifest = read_manifest(folder / "manifest.json")
     if manifest["finished"] and not ungraded_in(folder):
         raise LedgerError(f"{folder}: this run is finished; look at its report.md or replay it")
@@ -43,6 +46,18 @@ def _added_since(saved: Mapping[str, Any], cfg: DictConfig) -> dict[str, Any]:
     return {key: cfg[key] for key in RESUMABLE if key in cfg and key not in saved}
 
 
+def check_unused(folder: Path) -> None:
+    """Refuse a folder that holds a run: a new one would write over its ledger, which has what was paid for.
+
+    Raises:
+        LedgerError: it does; says how to go on with that run.
+    """
+    if any((folder / name).exists() for name in ("manifest.json", "ledger.sqlite")):
+        raise LedgerError(
+            f"{folder} holds a run already; go on with: {resuming(folder)}, or give another hydra.run.dir"
+        )
+
+
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
     """Hold a run's folder, which one process at a time may work in; the system lets go however the process ends.
@@ -52,15 +67,10 @@ def alone_in(folder: Path) -> Iterator[None]:
     Raises:
         LedgerError: another process holds it.
     """
-    from filelock import FileLock, Timeout
-
-    try:
-        with FileLock(folder / "lock", timeout=0):
-            for part in [*folder.glob(".tmp-*"), *folder.glob("*/.tmp-*")]:
-                part.unlink(missing_ok=True)
-            yield
-    except Timeout:
-        raise LedgerError(f"{folder}: another process works in this run; wait for it or stop it") from None
+    with held(folder / "lock", f"{folder}: another process works in this run; wait for it or stop it"):
+        for part in [*folder.glob(".tmp-*"), *folder.glob("*/.tmp-*")]:
+            part.unlink(missing_ok=True)
+        yield
 
 
 def changes_since(manifest: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:

@@ -13,10 +13,12 @@ from omegaconf import DictConfig, OmegaConf
 from trinity.cli import EXIT_BUG, report, told
 from trinity.config import check, find_configs
 from trinity.errors import ConfigError, LedgerError, TrinityError
-from trinity.jobs import Outcome, Task, attempt, call_hydra, from_here, remove_empty, with_plugins
-from trinity.overrides import Line, joined_paths, parsed, quoted, value_of
+from trinity.launch.jobs import CONFIG, Ending, Main, attempt, call_hydra, from_here, remove_empty, with_plugins
+from trinity.launch.overrides import Line, joined_paths, keep_chosen, parsed, quoted, value_of
 from trinity.runs import sweep as files
 from trinity.runs.files import write_atomic
+from trinity.runs.manifest import resuming
+from trinity.stopping import PLAIN_COMMAND, command_line, go_on_by
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -42,7 +44,7 @@ class Plan:
     forecast_only: bool
 
 
-def play_sweep(task: Task, line: Line, name: str) -> int:
+def play_sweep(main: Main, line: Line) -> int:
     """Play every job that is not finished; a failing one does not stop the others.
 
     `resume=SWEEP` takes a sweep up again: the words are its own again, or are left out.
@@ -53,22 +55,23 @@ def play_sweep(task: Task, line: Line, name: str) -> int:
     Raises:
         ConfigError: a job's configuration makes no sense; no job has begun.
         LedgerError: there is no such sweep, or its files cannot be written.
-        KeyboardInterrupt: it was stopped; says how to go on.
+        KeyboardInterrupt: it was stopped.
     """
     line, saved = _taken_up(line)
-    plan = _planned(line, name)
+    plan = _planned(line)
     line = replace(line, words=(*line.words, f"hydra.sweep.dir={quoted(str(plan.folder))}"))
     if plan.forecast_only:
-        return _play_plans(task, line, name)
+        return _play_plans(main, line)
     if saved is None:
         files.start_sweep(plan.folder, line.words[:-1], plan.jobs)
     else:
         _check_same(plan, saved)
+    go_on_by(lambda: f"go on with: {resuming(plan.folder, sweep=True)}")
     try:
-        code = _launched(task, line, name)
-    except KeyboardInterrupt as stop:
+        code = _launched(main, line)
+    except KeyboardInterrupt:
         _publish(plan.folder)
-        raise KeyboardInterrupt(f"stopped; go on with: python -m trinity.run -m resume={plan.folder}") from stop
+        raise
     finally:
         _forget_config(plan.folder)
     files.settle(plan.folder)
@@ -77,7 +80,7 @@ def play_sweep(task: Task, line: Line, name: str) -> int:
     return code or files.exit_code(summary)
 
 
-def play_job(task: Task, cfg: DictConfig) -> None:
+def play_job(main: Main, cfg: DictConfig) -> None:
     """One job in its folder, unless it is finished; then the sweep's summary is written anew.
 
     What goes wrong is told in a line and noted in the job's file, for an error that is raised stops the other jobs.
@@ -94,7 +97,7 @@ def play_job(task: Task, cfg: DictConfig) -> None:
         with files.alone_at(job.folder):
             if job.is_finished():
                 return
-            job.play(task, cfg)
+            job.play(main, cfg)
         summary = _publish(job.folder.parent)
     except (TrinityError, OSError) as error:
         report(error, debug=cfg.debug)
@@ -126,7 +129,7 @@ class Job:
             self.note("finished", 0)
         return finished
 
-    def play(self, task: Task, cfg: DictConfig) -> None:
+    def play(self, main: Main, cfg: DictConfig) -> None:
         """Begin it, or take it up where it stopped, and note how it ended."""
         if files.can_resume(self.folder):
             cfg.resume = str(self.folder)
@@ -134,33 +137,34 @@ class Job:
             files.clear(self.folder)
         self.note("running")
         try:
-            outcome = attempt(task, cfg)
+            ending = attempt(main, cfg)
         except KeyboardInterrupt as stop:
             self.note("stopped", told(stop)[0], "it was interrupted")
             raise
-        self.note(_state(outcome), outcome.code, outcome.line or (f"exit code {outcome.code}" if outcome.code else ""))
+        self.note(_state(ending), ending.code, ending.line or (f"exit code {ending.code}" if ending.code else ""))
 
     def note(self, state: files.State, exit_code: int | None = None, error: str = "") -> None:
         """Write its `job.json`."""
-        files.note(self.folder, self.overrides, self.number, state, exit_code=exit_code, error=error)
+        told = error.replace(command_line(), PLAIN_COMMAND)  # what is written down names no machine's path
+        files.note(self.folder, self.overrides, self.number, state, exit_code=exit_code, error=told)
 
 
-def _state(outcome: Outcome) -> files.State:
-    if outcome.code == 0:
+def _state(ending: Ending) -> files.State:
+    if ending.code == 0:
         return "finished"
-    return "stopped" if outcome.capped else "failed"
+    return "stopped" if ending.capped else "failed"
 
 
-def _launched(task: Task, line: Line, name: str) -> int:
+def _launched(main: Main, line: Line) -> int:
     """Let Hydra's launcher play the jobs; 1 where the launcher itself failed, which ends no other job's record."""
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
     def job(cfg: DictConfig) -> None:
-        play_job(task, cfg)
+        play_job(main, cfg)
 
     try:
-        call_hydra(job, line, name)
+        call_hydra(job, line)
     except (TrinityError, HydraException, OmegaConfBaseException):
         raise
     except Exception as error:  # noqa: BLE001 - a launcher may raise anything when its processes die
@@ -169,7 +173,7 @@ def _launched(task: Task, line: Line, name: str) -> int:
     return 0
 
 
-def _play_plans(task: Task, line: Line, name: str) -> int:
+def _play_plans(main: Main, line: Line) -> int:
     """Only what the jobs would cost is wanted: nothing is kept of them."""
     codes: list[int] = []
 
@@ -177,12 +181,12 @@ def _play_plans(task: Task, line: Line, name: str) -> int:
         from hydra.core.hydra_config import HydraConfig
 
         folder = Path(HydraConfig.get().runtime.output_dir)
-        codes.append(attempt(task, cfg).code)
+        codes.append(attempt(main, cfg).code)
         _forget_config(folder.parent)
         remove_empty(folder)
         remove_empty(folder.parent)
 
-    call_hydra(job, line, name)
+    call_hydra(job, line)
     return max(codes, default=0)
 
 
@@ -201,7 +205,7 @@ def _taken_up(line: Line) -> tuple[Line, dict[str, Any] | None]:
     return replace(line, words=pinned), saved
 
 
-def _planned(line: Line, name: str) -> Plan:
+def _planned(line: Line) -> Plan:
     """Folder and jobs; every value on the line is composed and checked once, beside the first values of the others.
 
     Raises:
@@ -213,10 +217,10 @@ def _planned(line: Line, name: str) -> Plan:
     hydra = [str(word.input_line) for word in words if _is_hydras(word)]
     columns = _columns(word for word in words if not _is_hydras(word))
     with initialize_config_dir(str(find_configs()), version_base="1.3"):
-        first = _composed([column[0] for column in columns.values()], hydra, name)
+        first = _composed([column[0] for column in columns.values()], hydra)
         extra = first.hydra.sweeper.get("params") or {}
         columns = _columns(parsed(f"{key}={value}") for key, value in extra.items()) | columns
-        names = {first.name, *(_composed(trial, hydra, name).name for trial in _trials([*columns.values()]))}
+        names = {first.name, *(_composed(trial, hydra).name for trial in _trials([*columns.values()]))}
     if len(names) > 1:
         first.name = SEVERAL
     basic = first.hydra.sweeper.get("_target_") == BASIC
@@ -266,7 +270,7 @@ def _trials(columns: Sequence[Sequence[str]]) -> Iterator[list[str]]:
             yield [*first[:place], value, *first[place + 1 :]]
 
 
-def _composed(words: Sequence[str], hydra: Sequence[str], name: str) -> DictConfig:
+def _composed(words: Sequence[str], hydra: Sequence[str]) -> DictConfig:
     """A job's configuration, checked, Hydra's node included.
 
     Raises:
@@ -276,9 +280,10 @@ def _composed(words: Sequence[str], hydra: Sequence[str], name: str) -> DictConf
     from hydra import compose
     from hydra.core.hydra_config import HydraConfig
 
-    cfg = compose(name, [*words, *hydra, "hydra.runtime.output_dir=."], return_hydra_config=True)
+    cfg = compose(CONFIG, [*words, *hydra, "hydra.runtime.output_dir=."], return_hydra_config=True)
     HydraConfig.instance().set_config(cfg)
     OmegaConf.set_readonly(cfg, False)  # noqa: FBT003 - OmegaConf's signature
+    keep_chosen(cfg, words)
     check(OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"]))
     return cfg
 
@@ -294,7 +299,6 @@ def _all_ended(summary: dict[str, Any]) -> bool:
 
 
 def _publish(sweep: Path) -> dict[str, Any]:
-    """Write the sweep's summary for machines and for people."""
     from evals.report.sweep import sweep_markdown
 
     with files.summary_of(sweep) as summary:
@@ -303,7 +307,6 @@ def _publish(sweep: Path) -> dict[str, Any]:
 
 
 def _print(summary: dict[str, Any]) -> None:
-    """The tables on stdout, as wide as the terminal."""
     from evals.report.sweep import sweep_tables
     from trinity.progress import console
 

@@ -13,17 +13,20 @@ from omegaconf import DictConfig, OmegaConf
 from trinity.cli import report, told
 from trinity.config import check, find_configs
 from trinity.errors import BudgetError, ConfigError
-from trinity.hydra_errors import explain
-from trinity.overrides import SEARCH_PATH, Line, joined_paths, quoted
-from trinity.plugins import plugins
+from trinity.launch.hydra_errors import explain
+from trinity.launch.overrides import SEARCH_PATH, Line, joined_paths, keep_chosen, quoted
+from trinity.launch.plugins import plugins
+from trinity.runs.sweep import job_name
 
-Task = Callable[[DictConfig], int]
+Main = Callable[[DictConfig], int]
+"""What a command does with a composed configuration; its exit code."""
+
+CONFIG = "config"
+"""The file in `conf/` from which everything is composed."""
 
 
 def job_folder(overrides: Any) -> str:
     """The name of a job's folder in a sweep, for `hydra.sweep.subdir`."""
-    from trinity.runs.sweep import job_name
-
     return job_name(str(word) for word in overrides)
 
 
@@ -31,7 +34,7 @@ def job_folder(overrides: Any) -> str:
 OmegaConf.register_new_resolver("job_folder", job_folder, replace=True)
 
 
-class Outcome(NamedTuple):
+class Ending(NamedTuple):
     """How a job ended: its exit code, its line on stderr, and whether it reached a cap and can be gone on with."""
 
     code: int
@@ -39,7 +42,7 @@ class Outcome(NamedTuple):
     capped: bool = False
 
 
-def call_hydra(job: Callable[[DictConfig], None], line: Line, name: str) -> None:
+def call_hydra(job: Callable[[DictConfig], None], line: Line) -> None:
     """Let Hydra run `job` on what `line` says.
 
     Raises:
@@ -47,7 +50,7 @@ def call_hydra(job: Callable[[DictConfig], None], line: Line, name: str) -> None
     """
     import hydra
 
-    main = hydra.main(config_path=str(find_configs()), config_name=name, version_base="1.3")(job)
+    main = hydra.main(config_path=str(find_configs()), config_name=CONFIG, version_base="1.3")(job)
     before = sys.argv
     sys.argv = [before[0], *line.flags, *with_plugins(line.words)]
     try:
@@ -65,20 +68,23 @@ def with_plugins(words: tuple[str, ...]) -> list[str]:
     return joined_paths([*words, f"{SEARCH_PATH}=[{places}]"] if places else words)
 
 
-def attempt(task: Task, cfg: DictConfig) -> Outcome:
-    """Check `cfg` and run `task` on it; an error becomes its line on stderr and its exit code."""
+def attempt(main: Main, cfg: DictConfig) -> Ending:
+    """Check `cfg` and run `main` on it; an error becomes its line on stderr and its exit code."""
+    from hydra.core.hydra_config import HydraConfig
     from omegaconf.errors import OmegaConfBaseException
 
     failed: Exception
     try:
+        words: Any = OmegaConf.to_container(HydraConfig.get().overrides.task, resolve=False)
+        keep_chosen(cfg, map(str, words))
         check(cfg)
-        return Outcome(task(cfg))
+        return Ending(main(cfg))
     except OmegaConfBaseException as error:
         failed = ConfigError(explain(error)).with_traceback(error.__traceback__)
     except Exception as error:  # noqa: BLE001 - Hydra would print two lines of its own around it
         failed = error
     report(failed, debug=cfg.debug)
-    return Outcome(*told(failed), isinstance(failed, BudgetError))
+    return Ending(*told(failed), isinstance(failed, BudgetError))
 
 
 def from_here(folder: Path) -> Path:

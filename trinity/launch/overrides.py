@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from omegaconf import DictConfig, open_dict
+
+from trinity.config import find_configs, group_options, schema_keys, within
 from trinity.errors import ConfigError
+from trinity.launch.plugins import search_folders
+from trinity.naming import did_you_mean
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -20,6 +25,8 @@ _LARGEST = 2**63 - 1
 _PLUS, _EMPTY_IS_A_VALUE = "experiment", "weights.sources"
 _OPEN = re.compile(r"(backbones\.sampling|methods\.[^.=]+\.(?:components|backbones|name))[.=]")
 """Branches whose keys are their owner's and not in the configuration: a word may bring a new one without a plus."""
+LISTED = {"methods": "method", "tasks": "task"}
+"""Branches of the configuration with an entry per chosen option, and the groups that these are chosen from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,8 @@ def read_line(argv: Sequence[str]) -> Line:
             args = get_args_parser().parse_intermixed_args(argv)
     except SystemExit as stop:
         raise ConfigError(said.getvalue().rpartition("error: ")[2] or "cannot read the command line") from stop
+    if args.experimental_rerun is not None:  # which --experiment is taken for; it would unpickle the file
+        raise ConfigError("there is no flag --experimental-rerun; an experiment is chosen with +experiment=NAME")
     waiting, flags = list(args.overrides), []
     for token in argv:
         if waiting and token == waiting[0]:
@@ -54,6 +63,7 @@ def read_line(argv: Sequence[str]) -> Line:
             flags.append(token)
     multirun = args.multirun or "hydra.mode=MULTIRUN" in args.overrides
     words = [mended(word, multirun=multirun) for word in args.overrides]
+    _check_added_once(words)
     if args.config_dir is not None:
         flags = _without_folder(flags, args.config_dir)
         words.append(f"{SEARCH_PATH}=[{quoted(f'file://{args.config_dir}')}]")
@@ -83,6 +93,54 @@ def mended(word: str, *, multirun: bool = False) -> str:
     if key == "store" and not isinstance(override.value(), dict) and not word.startswith("~"):
         return word.replace("store=", "store.path=", 1)
     return f"++{word}" if _OPEN.match(word) else word
+
+
+def keep_chosen(cfg: DictConfig, words: Iterable[str]) -> None:
+    """Take out of `cfg` what files say of methods and tasks that are not chosen: an experiment outlives its list.
+
+    Raises:
+        ConfigError: one of `words`, the command line, speaks of such a one, or nothing is called so.
+    """
+    said = {parsed(word).key_or_group: word for word in words}
+    for branch, group in LISTED.items():
+        blocks = cfg[branch]
+        bare = [name for name in blocks if isinstance(blocks[name], DictConfig) and "_target_" not in blocks[name]]
+        for name in map(str, bare):
+            if not _describes_one(group, name):
+                hint = did_you_mean(name, group_options(group))
+                raise ConfigError(f"{branch}.{name}: has no _target_, and no {group} of that name is chosen; {hint}")
+            for key, word in said.items():
+                if within(key, [f"{branch}.{name}"]):
+                    raise ConfigError(f"{word.removeprefix('++')}: {not_chosen(group, name)}")
+            with open_dict(blocks):
+                del blocks[name]
+
+
+def not_chosen(group: str, name: str) -> str:
+    """What to say of settings of an option that the run does not have."""
+    return f"{group} {name} is not chosen; name it in {group}=[...], or add it with +{group}=[{name}]"
+
+
+def _describes_one(group: str, name: str) -> bool:
+    """Whether an option would bring its own class, so that an entry without one cannot come from it."""
+    files = [folder / group / f"{name}.yaml" for folder in (find_configs(), *search_folders())]
+    return any(re.search(r"^_target_:", file.read_text("utf-8"), re.MULTILINE) for file in files if file.is_file())
+
+
+def _check_added_once(words: Iterable[str]) -> None:
+    """Hydra takes one word that adds to a list, and calls two of them something else.
+
+    Raises:
+        ConfigError: there are two for one group; says how to write them as one.
+    """
+    added: dict[str, str] = {}
+    for word in words:
+        group, _, value = word.partition("=")
+        if group in ("+method", "+task", f"+{_PLUS}"):
+            several = value.strip("[]")
+            if group in added:
+                raise ConfigError(f"{group} stands twice; write {group}=[{added[group]},{several}]")
+            added[group] = several
 
 
 def joined_paths(words: Sequence[str]) -> list[str]:
@@ -133,8 +191,8 @@ def parsed(word: str) -> Override:
 
 def quoted(text: str) -> str:
     """`text` as one value of Hydra's grammar."""
-    escaped = text.replace("\\'", "\\\\'").replace("'", "\\'")
-    return f"'{escaped}\\'" if escaped.endswith("\\") else f"'{escaped}'"
+    doubled = re.sub(r"\\+(?='|\Z)", lambda run: 2 * run[0], text)  # before a quote alone a backslash escapes
+    return "'" + doubled.replace("'", "\\'") + "'"
 
 
 def _places(word: str) -> list[str]:
@@ -173,16 +231,10 @@ def _is_empty(override: Override) -> bool:
 
 def _wants_value(key: str) -> bool:
     """Whether an empty text makes no sense for `key`: groups, and keys whose values the suite itself reads."""
-    from trinity.config import group_options, schema_keys
-
     return key != _EMPTY_IS_A_VALUE and key in {*group_options(""), *schema_keys()}
 
 
 def _write(key: str) -> str:
-    """What to write instead of `key` without its value."""
-    from trinity.config import group_options, schema_keys
-    from trinity.naming import did_you_mean
-
     options = {group: group_options(group) for group in group_options("")}
     if key in options:  # a group may have another's name among its options
         return f"write {_signed(key)}=NAME with one of: {', '.join(options[key])}"

@@ -1,0 +1,1 @@
+"""From a command line to configured jobs: everything that stands between the suite and Hydra."""
