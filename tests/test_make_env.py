@@ -54,7 +54,7 @@ def test_pytorch_comes_from_its_cpu_index_or_the_default_one(
 def test_the_environment_can_be_made_alone() -> None:
     """`make env` makes what every target needs, runs nothing, and says how to enter it."""
     planned = subprocess.run(
-        ["make", "-n", "-B", "env"], cwd=ROOT, check=True, capture_output=True, text=True
+        ["make", "--no-print-directory", "-n", "-B", "env"], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout.splitlines()
     assert "bash scripts/make_env.sh .venv >&2" in planned
     assert planned[-1] == 'echo "ready; now: source .venv/bin/activate"'

@@ -34,9 +34,7 @@ def command() -> int:
     """
     words, switches = switched(sys.argv[1:])
     given = _parser().parse_args([*words, *(f"--{name.replace('_', '-')}" for name in switches)])
-    for path in given.runs:
-        if "=" in path.name and not path.exists():
-            raise ConfigError(f"there is no switch {path.name}; {did_you_mean(path.name.partition('=')[0], SWITCHES)}")
+    _check_runs(given.runs)
     from evals.comparison.choice import Request
     from evals.comparison.compare import compare
     from evals.comparison.table import comparison_tables
@@ -68,6 +66,12 @@ def command() -> int:
     if files:
         print_text(f"written: {', '.join(map(str, files))}")
     return 0
+
+
+def _check_runs(paths: Sequence[Path]) -> None:
+    for path in paths:
+        if "=" in path.name and not path.exists():
+            raise ConfigError(f"there is no switch {path.name}; {did_you_mean(path.name.partition('=')[0], SWITCHES)}")
 
 
 def switched(argv: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -145,23 +145,37 @@ class _Run:
             arena.on_generation = self._followed(follower, arena)
             watch = asyncio.create_task(self.progress.watch(lambda: arena.counts.logical))
             stack.callback(watch.cancel)
-            self.progress.say(
-                f"run {self.folder} · pool {pool.name} ({pool.kind}): {', '.join(agent.name for agent in pool.agents)}"
-            )
-            if self.resumed:
-                caps = [f"{key}={value}" for key, _, value in Caps.from_config(self.config.budget).entries()]
-                self.progress.say(f"resumed, with {', '.join(caps) or 'no caps'}")
+            self._introduce(pool)
             try:
-                await contest(arena, contenders, self._early_table(arena, manifest))
-            except (BudgetError, UngradedError, OfflineError) as error:
-                told = str(error).replace("resume=RUN", resuming(self.folder))
-                if isinstance(error, OfflineError):
-                    told = f"{told} --run {self.folder}"
-                self._publish_part(arena, told.replace(command_line(), PLAIN_COMMAND))
-                raise type(error)(told) from error
+                await self._contest(arena, contenders, manifest)
             finally:
                 add_wall_time(self.folder / "manifest.json", time.monotonic() - began)
             await self._finish(arena, follower)
+
+    def _introduce(self, pool: Pool) -> None:
+        """Say what begins."""
+        agents = ", ".join(agent.name for agent in pool.agents)
+        self.progress.say(f"run {self.folder} · pool {pool.name} ({pool.kind}): {agents}")
+        if self.resumed:
+            caps = [f"{key}={value}" for key, _, value in Caps.from_config(self.config.budget).entries()]
+            self.progress.say(f"resumed, with {', '.join(caps) or 'no caps'}")
+
+    async def _contest(self, arena: Arena, contenders: Mapping[str, Contender], manifest: dict[str, Any]) -> None:
+        """Play it; where it stops early, publish what there is.
+
+        Raises:
+            BudgetError: a cap was reached; the line says how to go on, as do the others.
+            UngradedError: an episode of training could not be graded.
+            OfflineError: an answer is not in the store.
+        """
+        try:
+            await contest(arena, contenders, self._early_table(arena, manifest))
+        except (BudgetError, UngradedError, OfflineError) as error:
+            told = str(error).replace("resume=RUN", resuming(self.folder))
+            if isinstance(error, OfflineError):
+                told = f"{told} --run {self.folder}"
+            self._publish_part(arena, told.replace(command_line(), PLAIN_COMMAND))
+            raise type(error)(told) from error
 
     def _asked(self, tasks: Mapping[str, Task]) -> _Asked:
         """The pool and the judge, closed with the run.

@@ -22,17 +22,8 @@ from trinity.errors import ConfigError
 FORMAT = 1
 _ROW = (
     *("n_items", "n_graded", "n_replicates", "n_episodes", "accuracy", "ci_low", "ci_high", "bound_low", "bound_high"),
-    *(
-        "reference",
-        "reference_method",
-        "diff",
-        "diff_low",
-        "diff_high",
-        "n_truncated",
-        "n_no_answer",
-        "n_capped",
-        "n_estimated",
-    ),
+    *("reference", "reference_method", "diff", "diff_low", "diff_high", "n_paired"),
+    *("n_truncated", "n_no_answer", "n_capped", "n_estimated"),
     *("weighted_tokens_mean", "cost_usd_mean", "gflop_mean", "calls_mean", "encoder_tokens_mean"),
     *("statuses", "unknown_price", "unknown_params"),
 )

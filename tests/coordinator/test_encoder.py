@@ -468,7 +468,7 @@ def test_loading_leaves_transformers_settings_alone(llama: Path, capfd: pytest.C
 def test_each_config_builds_an_encoder(llama: Path) -> None:
     """The three YAML files instantiate as they are, but for the place of the weights."""
     smollm2, hub, hashed = (OmegaConf.load(CONF / f"{name}.yaml") for name in ("smollm2", "hub", "hashed"))
-    local = hydra.utils.instantiate(smollm2, store=SimpleNamespace(locate=lambda _: llama, cache=None))
+    local = hydra.utils.instantiate(smollm2, store=SimpleNamespace(locate=lambda _: llama, folder=llama.parent))
     assert (local.d, local.settings()["threads"]) == (32, 1)
     assert hydra.utils.instantiate(hub, hub_id=str(llama)).name.startswith(f"hub:{llama}@main/")
     assert hydra.utils.instantiate(hashed).d == 64

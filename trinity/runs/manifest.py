@@ -46,7 +46,8 @@ PACKAGES = (
 """Distributions whose versions are noted; those that are not installed are left out."""
 
 _GIT_TIMEOUT_S = 10.0
-_PLAIN = re.compile(r"[A-Za-z0-9_.-]*/[A-Za-z0-9_./-]*")  # without a slash it may be null or a number to Hydra
+_PLAIN = re.compile(r"(?!(?i:null|true|false|inf|nan)\Z)[A-Za-z_][A-Za-z0-9_.-]*|[A-Za-z0-9_.-]*/[A-Za-z0-9_./-]*")
+"""Names that mean themselves to shell and Hydra: no number, no null."""
 # scheme, user info, host and path, query and fragment; user info may hold anything but the ends of an authority
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)(?:[^\s/?#]*@)?([^\s?#]*)(?:[?#]\S*)?")
 

@@ -76,7 +76,7 @@ def test_holm_by_hand() -> None:
     assert holm([]) == []
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=30)
 @given(st.lists(st.floats(0, 1), min_size=1))
 def test_holm_is_that_of_statsmodels(p_values: list[float]) -> None:
     """Any p-values, ties among them, are adjusted as statsmodels does."""

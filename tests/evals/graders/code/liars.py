@@ -72,7 +72,7 @@ LIARS: dict[str, str] = {
         "import signal\ndef forge(*_):"
         + FORGED_LINES.replace("\n", "\n    ")
         + "\nsignal.signal(signal.SIGALRM, forge)\n"
-        "signal.setitimer(signal.ITIMER_REAL, 0.01)" + CALLED.format("signal.pause()")
+        "signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)" + CALLED.format("signal.pause()")
     ),
     "twice the same child": "import os" + CALLED.format("os.fork()"),
     "equal to everything": ALIKE.format(base="object", value=""),
